@@ -49,6 +49,15 @@ export function connectClickHouse(options: {
   });
 }
 
+/** Refreshes a view. Throws if that fails. */
+export async function refreshView(client: ClickHouseClient, view: string): Promise<void> {
+  const command = (action: string) => client.command({ query: `SYSTEM ${action} VIEW ${view}` });
+  // A scheduled refresh that is already running may have missed the latest rows. Waiting for it fails if it fails.
+  await command('WAIT').catch(() => undefined);
+  await command('REFRESH');
+  await command('WAIT');
+}
+
 /** The server is unreachable or did not respond within the time limit. */
 export class StoreUnreachableError extends Error {}
 
@@ -91,15 +100,11 @@ export function createSelect(options: {
   readonly database: string;
   readonly name: string;
 }): Select {
-  const { origin, pathname, protocol, username, password } = new URL(options.url);
-  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-  const headers = {
-    Authorization: `Basic ${Buffer.from(user).toString('base64')}`,
-    'User-Agent': `fillstream-${options.name}`,
-  };
-  const slots = createSlots(CONNECTIONS_MAX);
-  const { Agent, request } = protocol === 'https:' ? https : http;
+  const base = new URL(options.url);
+  const headers = { 'User-Agent': `fillstream-${options.name}` };
+  const { Agent, request } = base.protocol === 'https:' ? https : http;
   const agent = new Agent({ keepAlive: true });
+  const slots = createSlots(CONNECTIONS_MAX);
 
   async function send(query: URLSearchParams, body: string, signal: AbortSignal) {
     const { response, text } = await new Promise<Received>((resolve, reject) => {
@@ -107,7 +112,8 @@ export function createSelect(options: {
         const error = new StoreUnreachableError('ClickHouse cannot be reached', { cause });
         reject(signal.aborted ? signal.reason : error);
       };
-      const url = `${origin}${pathname}?${query}`;
+      // Node sends the user and password of the URL. Without them the server takes the user `default`.
+      const url = new URL(`?${query}`, base);
       const sent = request(url, { method: 'POST', agent, headers, signal }, (response) => {
         textOf(response).then((text) => resolve({ response, text }), failed);
       });

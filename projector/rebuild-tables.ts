@@ -6,7 +6,7 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { LASTING_TABLES } from '../infra/clickhouse.ts';
+import { LASTING_TABLES, refreshView } from '../infra/clickhouse.ts';
 
 const Definition = z.object({ name: z.string(), engine: z.string(), definition: z.string() });
 type Definition = z.infer<typeof Definition>;
@@ -68,10 +68,7 @@ export async function refreshReaders(client: ClickHouseClient, live: string): Pr
   await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });
   const { refreshed } = await projected(client, live);
   for (const { name } of refreshed) {
-    // Wait first for a refresh that is already running, because it may have read the old tables.
-    await client.command({ query: `SYSTEM WAIT VIEW ${live}.${name}` });
-    await client.command({ query: `SYSTEM REFRESH VIEW ${live}.${name}` });
-    await client.command({ query: `SYSTEM WAIT VIEW ${live}.${name}` });
+    await refreshView(client, `${live}.${name}`);
   }
 }
 

@@ -9,27 +9,21 @@
  * 3 the rebuilt tables differ from the live ones and the swap was not confirmed: nothing was changed.
  */
 import { createInterface } from 'node:readline/promises';
-import { parseArgs } from 'node:util';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type Logger, pino } from 'pino';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { ConfigError, ProjectionConfig, readConfig } from '../infra/config.ts';
-import {
-  connectNats,
-  type Nats,
-  natsOptions,
-  StreamMissingError,
-} from '../infra/nats/connection.ts';
+import { readArguments, runCommand } from '../infra/command.ts';
+import { ProjectionConfig, readConfig } from '../infra/config.ts';
+import { ExpectedError } from '../infra/expected.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
-import { newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
+import { newestMessage } from '../ingest/ledger.ts';
 import { WholeLedger } from '../ingest/whole-ledger.ts';
-import { LedgerRewrittenError, runProjector } from './consume.ts';
+import { runProjector } from './consume.ts';
 import {
   LEASE_TTL_MS,
-  LeaseLostError,
-  LeaseTakenError,
   leaseHolder,
   openLeases,
   PAUSE_KEY,
@@ -91,12 +85,13 @@ type Parts = {
 type AssertOwner = () => void;
 
 /** A cluster, an incomplete LEDGER, or rebuilt tables that contradict each other. Nothing was swapped. */
-class RebuildRefusedError extends Error {}
+class RebuildRefusedError extends ExpectedError {}
 
-process.exitCode = await main();
+await runCommand('rebuild', main);
 
 async function main(): Promise<number> {
-  const { yes, help } = readArguments();
+  const flag = { type: 'boolean', default: false } as const;
+  const { yes, help } = readArguments({ options: { yes: flag, help: flag } }, HELP).values;
   if (help) {
     console.log(HELP);
     return 0;
@@ -107,21 +102,8 @@ async function main(): Promise<number> {
   try {
     return (await run(yes, stop.signal)) ? 0 : 3;
   } catch (error) {
-    if (stop.signal.aborted) console.error('rebuild: stopped; the live tables are as they were');
-    else if (isExpected(error)) console.error(`rebuild: ${error.message}`);
-    else throw error;
-    return 1;
-  }
-}
-
-function readArguments() {
-  const flag = { type: 'boolean', default: false } as const;
-  try {
-    return parseArgs({ options: { yes: flag, help: flag } }).values;
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    console.error(`rebuild: ${error.message}\n\n${HELP}`);
-    process.exit(2);
+    if (!stop.signal.aborted) throw error;
+    throw new ExpectedError('stopped; the live tables are as they were');
   }
 }
 
@@ -133,7 +115,7 @@ async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
     );
   }
   const { CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database } = config;
-  const nats = await connectNats({ ...natsOptions(config), name: 'rebuild' });
+  const nats = await connectNats({ ...natsOptions(config), name: 'rebuild', isPatient: false });
   const requestTimeoutMs = REQUEST_TIMEOUT_MS;
   const connect = (name: string) =>
     connectClickHouse({ url, database: name, name: 'rebuild', requestTimeoutMs });
@@ -168,18 +150,6 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
   }
 }
 
-function isExpected(error: unknown): error is Error {
-  return [
-    ConfigError,
-    LeaseTakenError,
-    LeaseLostError,
-    LedgerRewrittenError,
-    UnreadableLedgerError,
-    RebuildRefusedError,
-    StreamMissingError,
-  ].some((expected) => error instanceof expected);
-}
-
 /** Resolves with true after a swap, with false if the differences were not accepted. */
 async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
   const { live, database, signal } = parts;
@@ -191,10 +161,11 @@ async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
     const isSwapped =
       (await handOver(parts, tables, yes)) ||
       ((await isConfirmed(signal)) && (await handOver(parts, tables, true)));
-    if (isSwapped) await refreshReaders(live, database);
     await dropBeside(live, database);
-    if (isSwapped) report({ event: 'done' }, 'done');
-    return isSwapped;
+    if (!isSwapped) return false;
+    await refreshReaders(live, database);
+    report({ event: 'done' }, 'done');
+    return true;
   });
 }
 

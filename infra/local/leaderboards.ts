@@ -1,7 +1,7 @@
 /** Fills the leaderboards before the service is ready. Otherwise the longer time frames would be empty for minutes. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { connectClickHouse } from '../clickhouse.ts';
+import { connectClickHouse, refreshView } from '../clickhouse.ts';
 import { retry } from '../retry.ts';
 
 /** `market_stats` reads `market_counts`. */
@@ -35,7 +35,7 @@ export async function fillLeaderboards(options: FillOptions): Promise<void> {
     });
   try {
     await attempt('market_dictionary', () => reloadListings(client, isStopping));
-    for (const view of REFRESHED) await attempt(view, () => refresh(client, view));
+    for (const view of REFRESHED) await attempt(view, () => refreshView(client, view));
   } finally {
     await client.close();
   }
@@ -52,14 +52,6 @@ async function reloadListings(client: ClickHouseClient, isStopping: () => boolea
     if (Date.now() >= deadline || isStopping() || !(await lacksListings(client))) return;
     await delay(POLL_MS);
   }
-}
-
-async function refresh(client: ClickHouseClient, view: string): Promise<void> {
-  const command = (action: string) => client.command({ query: `SYSTEM ${action} VIEW ${view}` });
-  // A scheduled refresh that is already running may have missed the tags. Waiting for it fails if it fails.
-  await command('WAIT').catch(() => undefined);
-  await command('REFRESH');
-  await command('WAIT');
 }
 
 /** Whether a traded market is missing from the dictionary. */

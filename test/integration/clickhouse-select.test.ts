@@ -113,6 +113,24 @@ test.each(Object.keys(TYPES))('%s round-trips', async (type) => {
   expect(await read(0)).toEqual([]);
 });
 
+test.each([
+  ['http://', undefined],
+  ['http://fs:p%40ss@', `Basic ${Buffer.from('fs:p@ss').toString('base64')}`],
+])('%s127.0.0.1 sends the credentials of the URL, and none without them', async (start, sent) => {
+  const headers: unknown[] = [];
+  const server = createServer((request, response) => {
+    headers.push(request.headers.authorization);
+    response.end('[["1"]]');
+  }).listen(0, '127.0.0.1');
+  await new Promise((listening) => server.once('listening', listening));
+  const url = `${start}127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const read = createSelect({ url, database: 'default', name: 'test' });
+  expect(await read({ sql: 'SELECT 1 AS one', rows: One.rows, ...ALONE })).toEqual([{ one: 1 }]);
+  expect(headers).toEqual([sent]);
+  server.closeAllConnections();
+  server.close();
+});
+
 test('parameters are bound: text, numbers, booleans, bytes and lists of bytes', async () => {
   const row = rowOf({
     text: string('{text:String}'),
