@@ -213,6 +213,8 @@ export async function send(
   if (answer.cacheControl !== undefined) {
     response.setHeader('Cache-Control', answer.cacheControl);
     response.setHeader('ETag', answer.etag);
+    // A browser keeps it, and another key may be of another tier.
+    if (answer.cacheControl.startsWith('private')) response.vary('X-Service-Key');
   }
   if (answer.asOfMs !== undefined) {
     const seconds = Math.max(0, Math.floor((Date.now() - answer.asOfMs) / 1_000));

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
 import { BlockList, isIPv4, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { networkOf } from './auth/authenticate.ts';
 import { methodNotAllowed, Problem, problemJson } from './errors.ts';
 
 const HEAD_BYTES_MAX = 16 * 1_024;
@@ -78,17 +79,18 @@ function capConnections(server: Server, limits: ServerLimits, caps: { refused: n
   server.on('connection', (socket: Socket) => {
     const address = socket.remoteAddress ?? '';
     if (trusted.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')) return;
-    const count = (open.get(address) ?? 0) + 1;
+    const client = networkOf(address);
+    const count = (open.get(client) ?? 0) + 1;
     if (count > limits.connectionsPerAddressMax) {
       caps.refused += 1;
       socket.destroy();
       return;
     }
-    open.set(address, count);
+    open.set(client, count);
     socket.once('close', () => {
-      const left = (open.get(address) ?? 1) - 1;
-      if (left === 0) open.delete(address);
-      else open.set(address, left);
+      const left = (open.get(client) ?? 1) - 1;
+      if (left === 0) open.delete(client);
+      else open.set(client, left);
     });
   });
 }

@@ -135,12 +135,12 @@ async function readPage(call: Call, input: Input) {
     most: limit + 1,
     ...(cursor === undefined ? {} : { cursor: new Bytes(`0x${cursor}`) }),
   };
-  const [resolutions, rows, [counted]] = await Promise.all([
-    readResolutions(call, [conditionId]),
+  const [rows, [counted]] = await Promise.all([
     read(call, { sql: TRADERS_SQL(input), parameters, row: Row }),
     cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
-  const resolution = resolutions.get(conditionId);
+  // Read after the figures, because resolutions are stored before the settlements that they cause.
+  const resolution = (await readResolutions(call, [conditionId])).get(conditionId);
   const total = counted?.total ?? rows[0]?.total ?? 0;
   return {
     listing: knownListing(key, listing, { traders: total, resolution }),

@@ -292,21 +292,18 @@ async function readMarket<Row extends RowOf<typeof Totals>, Profile, More>(
 ) {
   const { conditionId, listing } = await findMarket(call, key);
   const parameters = { condition_id: new Bytes(conditionId) };
-  const [resolutions, [sums], besides] = await Promise.all([
-    readResolutions(call, [conditionId]),
+  const [[sums], besides] = await Promise.all([
     read(call, { ...totals, parameters }),
     more(call, conditionId),
   ]);
   if (sums === undefined) throw new Error('expected one row of sums, got none');
+  const earners = sums.earners.map(({ address }) => address);
+  // Read after the sums, because resolutions are stored before the settlements that they cause.
+  const [resolutions, profileOf] = await Promise.all([
+    readResolutions(call, [conditionId]),
+    profiles(call, earners),
+  ]);
   const resolution = resolutions.get(conditionId);
-  const row = {
-    ...sums,
-    listing: knownListing(key, listing, { traders: sums.total_traders, resolution }),
-    resolution,
-    profileOf: await profiles(
-      call,
-      sums.earners.map(({ address }) => address),
-    ),
-  };
-  return [row, besides] as const;
+  const known = knownListing(key, listing, { traders: sums.total_traders, resolution });
+  return [{ ...sums, listing: known, resolution, profileOf }, besides] as const;
 }

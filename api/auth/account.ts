@@ -250,7 +250,7 @@ const updateKey = endpoint({
         label: label ?? record.label,
         expires_at: expiresAt === undefined ? record.expires_at : cappedExpiry(expiresAt, call),
       }));
-      await call.keys.fetch(keyHash);
+      await learn(call, keyHash);
       return viewOf(stored, call);
     } catch (error) {
       if (!(error instanceof KeyRevokedError)) throw error;
@@ -284,7 +284,7 @@ const deleteKey = endpoint({
       if (!(error instanceof KeyRevokedError)) throw error;
       throw new Problem({ error: 'not_found', detail: `the key ${id} was revoked already` });
     }
-    await call.keys.fetch(keyHash);
+    await learn(call, keyHash);
     return { id };
   },
 });
@@ -309,9 +309,13 @@ async function issueNew(
   const bodyHash = call.repeatable?.bodyHash;
   const wanted = { account, tier, label: body.label, expiresAt, bodyHash };
   const { key, stored } = await issueKey(call.keysBucket, wanted, call.now(), given);
-  // This process accepts the key at once, the others when their watch delivers it.
-  await call.keys.fetch(stored.keyHash);
+  await learn(call, stored.keyHash);
   return { ...viewOf(stored, call), key };
+}
+
+/** This process knows a stored change at once if it can read it now, the others when their watch delivers it. */
+async function learn(call: AccountCall, keyHash: string): Promise<void> {
+  await call.keys.fetch(keyHash).catch(() => undefined);
 }
 
 function unlessConflict(error: unknown): undefined {

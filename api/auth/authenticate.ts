@@ -123,7 +123,7 @@ async function lookUp(
 }
 
 function anonymous(request: Request) {
-  return [{ name: `address:${request.ip}`, policy: 'anonymous' }] as const;
+  return [{ name: `address:${networkOf(request.ip ?? '')}`, policy: 'anonymous' }] as const;
 }
 
 /**

@@ -81,6 +81,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export type Query = Readonly<Record<string, unknown>>;
 
 const TRIES_MAX = 5;
+const TOO_MANY_REQUESTS = 429;
 /** If the server requests a longer wait than this, the request fails. */
 const RETRY_AFTER_SECONDS_MAX = 60;
 const BACKOFF_MS = { least: 500, most: 15_000 };
@@ -94,7 +95,9 @@ export function backoffMs(failures: number): number {
 /** Whether the same request may succeed later. */
 export function isTransient(error: unknown): error is FillstreamError {
   if (!(error instanceof FillstreamError)) return false;
-  return error.status === 0 || [408, 429].includes(error.status) || error.status >= 500;
+  return (
+    error.status === 0 || [408, TOO_MANY_REQUESTS].includes(error.status) || error.status >= 500
+  );
 }
 
 export class Http {
@@ -191,8 +194,8 @@ export class Http {
           abort.signal.throwIfAborted();
           const { retry = this.options.retry ?? true } = options;
           if (!retry || failures === TRIES_MAX || !isTransient(error)) throw error;
-          // A DELETE may have taken effect before the connection was lost, which only the caller can find out.
-          if (method === 'DELETE' && error.status === 0) throw error;
+          // A DELETE may have taken effect before the response was lost, which only the caller can find out.
+          if (method === 'DELETE' && error.status !== TOO_MANY_REQUESTS) throw error;
           if (error.retryAfterSeconds > RETRY_AFTER_SECONDS_MAX) throw error;
           const waitMs = Math.max(error.retryAfterSeconds * 1_000, backoffMs(failures));
           await pause(waitMs, abort.signal);

@@ -108,7 +108,7 @@ describe('a cached response', () => {
 
   test('varies by origin if pages of other origins may read it', async () => {
     const own = await ask(BOARD, seeded.key, {}, 'GET', open);
-    expect(own.headers.vary).toBe('Origin, Accept, Accept-Encoding');
+    expect(own.headers.vary).toBe('Origin, Accept, Accept-Encoding, X-Service-Key');
     const page = await ask(BOARD, seeded.key, { Origin: PAGE }, 'GET', open);
     expect(page.headers['access-control-allow-origin']).toBe(PAGE);
   });

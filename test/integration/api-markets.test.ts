@@ -4,6 +4,7 @@
  */
 import { getAddress } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Select } from '../../infra/clickhouse.ts';
 import {
   addressOf,
   type Booking,
@@ -16,7 +17,7 @@ import {
 } from './api-bookings.ts';
 import { isResolved, NOW, RESOLVED_AT, rows, SEED, time } from './api-expected.ts';
 import { marketV2, profileV2 } from './api-expected-v2.ts';
-import { get } from './api-harness.ts';
+import { get, startApi } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 
 const ALL_MARKETS = [...MARKETS.keys(), UNLISTED_MARKET];
@@ -445,5 +446,56 @@ describe('while trades arrive', () => {
     const usdc = total(own.map((one) => (one.outcome === 0 ? one.usdc : one.shares - one.usdc)));
     const shares = total(own.map((one) => one.shares));
     return shares === 0n ? null : Number((usdc * MICRO) / shares);
+  }
+});
+
+describe('a market that is resolved while it is read', () => {
+  const paths = ['/v1/markets/1001', '/v2/markets/1003', '/v1/market_data/1004'];
+
+  test.each(paths)('%s does not show it open with figures that are settled', async (path) => {
+    const market = MARKETS.findIndex(({ id }) => path.endsWith(id));
+    expect(isResolved(market)).toBe(false);
+    const api = await startApi({
+      clickhouseUrl: seeded.clickhouse.url,
+      nats: seeded.nats,
+      now: () => NOW * 1_000,
+      wrapSelect: (select) => beforeFirst(select, 'market_traders', () => resolve(market)),
+    });
+    const { body } = await get(api.url + path, seeded.key);
+    await api.stop();
+    expect((body.market ?? body).resolved_at).toBe(time(RESOLVED_AT));
+  });
+
+  /** Runs `work` before the first statement with this text, after the statements that were sent before it. */
+  function beforeFirst(select: Select, text: string, work: () => Promise<void>): Select {
+    const sent = new Set<Promise<unknown>>();
+    let isFirst = true;
+    return async (statement) => {
+      if (isFirst && statement.sql.includes(text)) {
+        isFirst = false;
+        await Promise.all(sent);
+        await work();
+      }
+      const answer = select(statement);
+      sent.add(answer);
+      return answer;
+    };
+  }
+
+  async function resolve(market: number): Promise<void> {
+    await seeded.clickhouse.client.insert({
+      table: 'resolutions',
+      format: 'JSONEachRow',
+      columns: [
+        ...(['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'] as const),
+        'log_index',
+      ],
+      values: [
+        {
+          ...{ condition_id_hex: conditionOf(market), payout_0: 1, payout_1: 0 },
+          ...{ resolved_at: RESOLVED_AT, block_number: 1, log_index: 1 },
+        },
+      ],
+    });
   }
 });

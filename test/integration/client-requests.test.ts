@@ -40,6 +40,23 @@ async function all<Entry>(entries: AsyncIterable<Entry>): Promise<Entry[]> {
   return collected;
 }
 
+test('a DELETE is not repeated unless it was certainly not carried out', async () => {
+  for (const [status, tries] of [
+    [502, 1],
+    [429, 5],
+  ] as const) {
+    let sent = 0;
+    const answers = client({
+      fetch: async () => {
+        sent += 1;
+        return new Response('', { status, headers: { 'Retry-After': '0' } });
+      },
+    });
+    await expect(answers.deleteKey('0123456789abcdef')).rejects.toMatchObject({ status });
+    expect(sent).toBe(tries);
+  }
+});
+
 describe('an endpoint', () => {
   test('is a method each, whose request the API serves', async () => {
     const requests: string[] = [];
