@@ -1,7 +1,7 @@
 /**
  * The connection to NATS: authentication, TLS, reconnecting, leaving a server that is cut off from its cluster, and
  * requests about streams with their errors. Only infra/nats imports the client library. This file never logs; status
- * changes go to the caller's `onStatus`.
+ * changes go to those who called `onStatus`.
  */
 
 import { readFileSync } from 'node:fs';
@@ -56,7 +56,6 @@ export type NatsOptions = {
   readonly authenticator?: Authenticator;
   /** `{}` requires TLS with the system's root certificates. */
   readonly tls?: NodeConnectionOptions['tls'];
-  readonly onStatus?: NatsStatusListener;
   /** True, the default, waits for a server to become available; false fails. */
   readonly isPatient?: boolean;
   /** Called before each new attempt to make the first connection, at most 5 s apart. */
@@ -148,7 +147,6 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
   const jsm = await js.jetstreamManager(false);
   if (servers.length > 1) void leaveLonelyServers(connection, js.apiPrefix);
   const listeners = new Set<NatsStatusListener>();
-  if (options.onStatus !== undefined) listeners.add(options.onStatus);
   let connected = true;
 
   async function watch(): Promise<void> {
@@ -349,7 +347,7 @@ async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string)
     failures = (await hasLeader(connection, apiPrefix)) ? 0 : failures + 1;
     await pause;
     if (failures < LEADERLESS_CHECKS_MAX) continue;
-    failures = 0;
+    // The client's first choice can be the server it leaves. So `failures` stays, and the next failed check leaves again.
     // Rejects only if it is already reconnecting.
     await connection.reconnect().catch(() => undefined);
   }
