@@ -13,7 +13,7 @@ import { formatFor, send } from './response.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
 
-/** Serves these endpoints; `shared` is passed to all their calls. `admit` guards those with the method GET. */
+/** Serves these endpoints; `shared` is passed to all their calls. `admit` guards them. */
 export function serveEndpoints<Call extends Context>(
   app: Express,
   endpoints: readonly Endpoint<Call>[],
@@ -25,8 +25,7 @@ export function serveEndpoints<Call extends Context>(
     for (const endpoint of own) {
       const body = endpoint.body === undefined ? [] : [requireJson, readJson];
       const { method = 'get' } = endpoint;
-      const guard = method === 'get' ? admit : requireKey;
-      route[method](guard, ...body, handlerOf(endpoint, shared));
+      route[method](admit, ...body, handlerOf(endpoint, shared));
     }
     const methods = own.flatMap(({ method = 'get' }) =>
       method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()],
