@@ -1,12 +1,12 @@
 /** What the user follows: traders with their holdings, markets, and the live tape of these traders. */
 import { useEffect } from 'preact/hooks';
 import { AlertSwitch } from './alerts.tsx';
-import type { Positions } from './answers.ts';
+import type { Traders } from './answers.ts';
 import { fillstream } from './client.ts';
-import { Scroll } from './controls.tsx';
 import { Pnl, Usdc } from './figures.tsx';
 import { type Followed, followed, Star } from './follow.tsx';
 import { count } from './format.ts';
+import { CardTable, type Column } from './table.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
 import { TraderName } from './trader-name.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
@@ -16,7 +16,6 @@ const REFRESH_MS = 15_000;
 export function Following() {
   const traders = followed.trader.value;
   const markets = followed.market.value;
-  const refresh = useTicks(REFRESH_MS);
   useEffect(() => {
     if (traders.length === 0) document.title = 'Following – Fillstream';
   }, [traders.length]);
@@ -63,32 +62,7 @@ export function Following() {
               As a stream
             </a>
           </div>
-          <Scroll label="Traders that you follow">
-            <table class="followed">
-              <thead>
-                <tr>
-                  <th scope="col">Trader</th>
-                  <th scope="col" class="figure">
-                    Open positions
-                  </th>
-                  <th scope="col" class="figure">
-                    Worth
-                  </th>
-                  <th scope="col" class="figure">
-                    Unrealised
-                  </th>
-                  <th scope="col" class="figure">
-                    <span class="hidden">Follow</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {traders.map((one) => (
-                  <TraderRow key={one.id} trader={one} refresh={refresh} />
-                ))}
-              </tbody>
-            </table>
-          </Scroll>
+          <FollowedTraders traders={traders} />
         </>
       )}
       {markets.length === 0 ? null : (
@@ -112,26 +86,56 @@ export function Following() {
   );
 }
 
-function TraderRow({ trader, refresh }: { readonly trader: Followed; readonly refresh: unknown }) {
-  const { id, name } = trader;
-  const path = `/v2/traders/${encodeURIComponent(id)}/positions?limit=1`;
-  const { data, problem } = useAnswer<Positions>(path, { refresh, subject: id });
+type Row = Followed & {
+  /** Undefined while it loads, and for an address that never traded. */
+  readonly answer: Traders['traders'][number] | undefined;
+};
+
+const COLUMNS: readonly Column<Row>[] = [
+  {
+    ...{ title: 'Trader', isHead: true },
+    cell: ({ id, name, answer }) => (
+      <TraderName profile={answer?.profile ?? { address: id, name }} row />
+    ),
+  },
+  {
+    ...{ title: 'Open positions', class: 'figure' },
+    cell: ({ answer }) => (answer === undefined ? '' : count(answer.positions.open_count)),
+  },
+  {
+    ...{ title: 'Worth', class: 'figure strong' },
+    cell: ({ answer }) =>
+      answer === undefined ? null : <Usdc micro={answer.positions.value} decimals={2} />,
+  },
+  {
+    ...{ title: 'Unrealised', class: 'figure' },
+    cell: ({ answer }) =>
+      answer === undefined ? null : <Pnl micro={answer.positions.unrealised_pnl} />,
+  },
+  {
+    ...{ title: <span class="hidden">Follow</span>, class: 'figure' },
+    cell: ({ id, name }) => <Star kind="trader" id={id} name={name} />,
+  },
+];
+
+function FollowedTraders({ traders }: { readonly traders: readonly Followed[] }) {
+  const body = JSON.stringify({ addresses: traders.map(({ id }) => id) });
+  const refresh = useTicks(REFRESH_MS);
+  const answer = useAnswer<Traders>('/v2/traders/batch', { refresh, body });
+  const answers = new Map(
+    answer.data?.traders.map((one) => [one.profile.address.toLowerCase(), one]),
+  );
   return (
-    <tr>
-      <th scope="row">
-        <TraderName profile={{ address: id, name }} row />
-        <Problem problem={problem} />
-      </th>
-      <td class="figure">{data === undefined ? '' : count(data.total_count)}</td>
-      <td class="figure strong">
-        {data === undefined ? null : <Usdc micro={data.totals.value} decimals={2} />}
-      </td>
-      <td class="figure">
-        {data === undefined ? null : <Pnl micro={data.totals.unrealised_pnl} />}
-      </td>
-      <td class="figure">
-        <Star kind="trader" id={id} name={name} />
-      </td>
-    </tr>
+    <>
+      <Problem problem={answer.problem} answer={answer} />
+      <CardTable
+        label="Traders that you follow"
+        class="followed"
+        columns={COLUMNS}
+        rows={traders.map((one) => ({ ...one, answer: answers.get(one.id) }))}
+        keyOf={({ id }) => id}
+        empty=""
+      />
+    </>
   );
 }

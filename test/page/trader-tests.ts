@@ -70,7 +70,7 @@ type Batch = {
   traders: {
     profile: { address: string; name: string };
     windows: Record<string, { pnl: number; roi: number; volume: number }>;
-    positions: { open_count: number; value: number };
+    positions: { open_count: number; value: number; unrealised_pnl: number };
   }[];
 };
 
@@ -338,9 +338,13 @@ export function traderTests(stage: Stage): void {
     await page.getByRole('link', { name: 'Following', exact: true }).click();
     await page.locator('.followed tbody td.strong span').waitFor();
     await agree(async () => {
-      const { totals } = watched.answer<Held>(`/v2/traders/${address}/positions?limit=1`);
-      const [row] = await texts(page.locator('.followed tbody tr'));
-      expect(row?.[2]).toBe(money(totals.value, 2, 'negative'));
+      const { traders } = watched.answer<Batch>('/v2/traders/batch');
+      const rows = await texts(page.locator('.followed tbody tr'));
+      expect(rows.map((cells) => cells.slice(1, 4))).toEqual(
+        traders.map(({ positions: { open_count, value, unrealised_pnl } }) => [
+          ...[count(open_count), money(value, 2, 'negative'), money(unrealised_pnl, 2, 'always')],
+        ]),
+      );
     });
     const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
     expect(new URL(asked).searchParams.get('traders')).toBe(address);
