@@ -78,11 +78,9 @@ describe('without a key', () => {
   );
 
   test.each(
-    [
-      ...OWN,
-      { method: 'get', path: '/streams/1' },
-      { method: 'post', path: '/mcp' },
-    ].map(({ method = 'get', path }) => [method.toUpperCase(), pathOf({ path })]),
+    [...OWN, { method: 'get', path: '/streams/1' }, { method: 'post', path: '/mcp' }].map(
+      ({ method = 'get', path }) => [method.toUpperCase(), pathOf({ path })],
+    ),
   )('%s %s needs one', async (method = '', path = '') => {
     expect((await ask(path, { method })).status).toBe(401);
   });

@@ -77,7 +77,8 @@ type Batch = {
 export function traderTests(stage: Stage): void {
   test('three traders are compared: found by mouse and keyboard, and as the API has them', async () => {
     const [first = '', second = '', third = ''] = await stage.leaders();
-    const watched = await stage.at(`/trader/${first}`);
+    // As a visitor of the demo tier.
+    const watched = await stage.at(`/trader/${first}`, { key: '' });
     const { page } = watched;
     await page.getByRole('link', { name: 'Compare', exact: true }).click();
     const rows = page.locator('.compare tbody tr');
