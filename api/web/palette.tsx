@@ -2,7 +2,7 @@
  * The command palette: searches markets and traders as the user types, and opens pasted addresses, ids and links. It
  * is a combobox over links, so arrow keys, clicks and Ctrl-clicks work as usual.
  */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
 import { amount, count, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
@@ -57,7 +57,10 @@ export function FindButton() {
 export function Palette() {
   const dialog = useRef<HTMLDialogElement>(null);
   const isOpen = paletteOpen.value;
-  useEffect(() => {
+  const close = () => {
+    paletteOpen.value = false;
+  };
+  useLayoutEffect(() => {
     if (isOpen) dialog.current?.showModal();
     else dialog.current?.close();
   }, [isOpen]);
@@ -68,13 +71,14 @@ export function Palette() {
       class="card palette"
       aria-label="Find"
       onClose={() => {
-        paletteOpen.value = false;
+        // The event comes late: the palette may be open again.
+        if (dialog.current?.open === false) close();
       }}
       onClick={(event) => {
-        if (event.target === dialog.current) dialog.current?.close();
+        if (event.target === dialog.current) close();
       }}
     >
-      {isOpen ? <Finder close={() => dialog.current?.close()} /> : null}
+      {isOpen ? <Finder close={close} /> : null}
     </dialog>
   );
 }
