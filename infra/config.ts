@@ -3,7 +3,6 @@
  * and reads it once, in its `main`. docs/configuration.md describes each variable. Errors contain the variable and the
  * rule but never the value, which may be a secret.
  */
-
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { ExpectedError } from './expected.ts';

@@ -2,8 +2,8 @@
  * The command line of the ingest process, and the commands that inspect or repair LEDGER. All other configuration
  * comes from environment variables (infra/config.ts).
  */
-import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { readArguments } from '../infra/command.ts';
 import { NatsConfig, readConfig } from '../infra/config.ts';
 import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
@@ -94,8 +94,8 @@ export function readCommand(args: readonly string[]) {
 function parsed(args: readonly string[]) {
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;
-  try {
-    return parseArgs({
+  return readArguments(
+    {
       args: [...args],
       allowPositionals: true,
       options: {
@@ -105,10 +105,9 @@ function parsed(args: readonly string[]) {
         yes: flag,
         help: flag,
       },
-    });
-  } catch (error) {
-    throw new UsageError((error as Error).message);
-  }
+    },
+    '',
+  );
 }
 
 function checked<T>(schema: z.ZodType<T>, values: object): T {

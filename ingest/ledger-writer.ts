@@ -2,7 +2,6 @@
  * The writing side of LEDGER: its first and last block, and blocks stored one message after the other. Only one
  * ingest may write: a message of another one stops this one. docs/decisions/0001-processes-and-logs.md.
  */
-
 import { randomUUID } from 'node:crypto';
 import { ExpectedError } from '../infra/expected.ts';
 import type { Nats } from '../infra/nats/connection.ts';

@@ -3,7 +3,6 @@
  * blocks. Contains the message format, the codec, and the reads that ingest, projector and api share.
  * docs/ledger.md describes the format; test/fixtures/ledger-1.json pins it.
  */
-
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
 import { ExpectedError } from '../infra/expected.ts';

@@ -3,7 +3,6 @@
  * stores the resulting rows. The reader may be QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are stored
  * before the batch of the same blocks, the checkpoint after it. The loop waits while ClickHouse is unavailable.
  */
-
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { ExpectedError } from '../infra/expected.ts';

@@ -6,7 +6,6 @@
  * A rebuild or a backup pauses the projectors by holding PAUSE_KEY. A projector then finishes its writes, releases its
  * partitions and waits. The pause ends when its holder is done or dead.
  */
-
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';

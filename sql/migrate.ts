@@ -4,7 +4,6 @@
  * safely run twice, so a crash between a statement and its record is harmless. Then it replaces the analysts' views,
  * which are code and have no history. On a cluster, sql/cluster.ts rewrites every statement.
  */
-
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import type { ClickHouseClient } from '@clickhouse/client';

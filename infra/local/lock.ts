@@ -1,5 +1,4 @@
 /** Files of data directories. A lock file names a process and is valid only while that process runs. */
-
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { z } from 'zod';

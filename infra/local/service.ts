@@ -3,7 +3,6 @@
  * and api, then ingest. The service is ready when ClickHouse and the leaderboards contain the chain's final blocks.
  * This file knows the parts only as processes with URLs.
  */
-
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hashKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';

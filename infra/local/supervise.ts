@@ -3,7 +3,6 @@
  * stdout or over IPC. It has its own process group, so that Ctrl-C reaches only the supervisor, and it stops by itself
  * when the supervisor dies.
  */
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';

@@ -3,7 +3,6 @@
  * preserved, so feed cursors and the projector's checkpoint stay valid. `.snapshot` holds the server's chunks, `.json`
  * the stream's configuration and state.
  */
-
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { JetStreamApiCodes } from '@nats-io/jetstream';
 import { createInbox } from '@nats-io/transport-node';

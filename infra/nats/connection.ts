@@ -3,7 +3,6 @@
  * requests about streams with their errors. Only infra/nats imports the client library. This file never logs; status
  * changes go to those who called `onStatus`.
  */
-
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';

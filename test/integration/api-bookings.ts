@@ -198,6 +198,20 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
       observed_at: `2026-01-01 00:00:${String(index).padStart(2, '0')}`,
     })),
   });
+  await insertResolution(client, { market: 0, payouts: [1, 0], at: resolvedAt });
+  await insertResolution(client, { market: 2, payouts: [1, 1], at: resolvedAt });
+  await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+}
+
+export async function insertResolution(
+  client: ClickHouseClient,
+  given: {
+    readonly market: number;
+    readonly payouts: readonly [number, number];
+    /** Epoch seconds. */
+    readonly at: number;
+  },
+) {
   await client.insert({
     table: 'resolutions',
     format: 'JSONEachRow',
@@ -206,16 +220,13 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
       'log_index',
     ],
     values: [
-      { condition_id_hex: conditionOf(0), payout_0: 1, payout_1: 0 },
-      { condition_id_hex: conditionOf(2), payout_0: 1, payout_1: 1 },
-    ].map((row) => ({
-      ...row,
-      resolved_at: resolvedAt,
-      block_number: 1,
-      log_index: 1,
-    })),
+      {
+        condition_id_hex: conditionOf(given.market),
+        ...{ payout_0: given.payouts[0], payout_1: given.payouts[1] },
+        ...{ resolved_at: given.at, block_number: 1, log_index: 1 },
+      },
+    ],
   });
-  await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
 }
 
 export function seriesOf(market: Market): string {

@@ -11,6 +11,7 @@ import {
   conditionOf,
   generator,
   insertBookings,
+  insertResolution,
   MARKETS,
   orderHashOf,
   UNLISTED_MARKET,
@@ -459,7 +460,10 @@ describe('a market that is resolved while it is read', () => {
       clickhouseUrl: seeded.clickhouse.url,
       nats: seeded.nats,
       now: () => NOW * 1_000,
-      wrapSelect: (select) => beforeFirst(select, 'market_traders', () => resolve(market)),
+      wrapSelect: (select) =>
+        beforeFirst(select, 'market_traders', () =>
+          insertResolution(seeded.clickhouse.client, { market, payouts: [1, 0], at: RESOLVED_AT }),
+        ),
     });
     const { body } = await get(api.url + path, seeded.key);
     await api.stop();
@@ -480,22 +484,5 @@ describe('a market that is resolved while it is read', () => {
       sent.add(answer);
       return answer;
     };
-  }
-
-  async function resolve(market: number): Promise<void> {
-    await seeded.clickhouse.client.insert({
-      table: 'resolutions',
-      format: 'JSONEachRow',
-      columns: [
-        ...(['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'] as const),
-        'log_index',
-      ],
-      values: [
-        {
-          ...{ condition_id_hex: conditionOf(market), payout_0: 1, payout_1: 0 },
-          ...{ resolved_at: RESOLVED_AT, block_number: 1, log_index: 1 },
-        },
-      ],
-    });
   }
 });

@@ -4,7 +4,13 @@ import { createMetadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { until } from '../e2e/service.ts';
-import { addressOf, conditionOf, insertListings, MARKETS } from './api-bookings.ts';
+import {
+  addressOf,
+  conditionOf,
+  insertListings,
+  insertResolution,
+  MARKETS,
+} from './api-bookings.ts';
 import {
   DATABASE,
   get,
@@ -151,20 +157,8 @@ test('a resolution shows in the next computed response', async () => {
     const key = await issueKey(nats.bucket, 'pro');
     const market = () => get(`${api.url}/v2/markets/1001`, key);
     expect((await market()).body.market).toMatchObject({ winning_outcome: '', result: -2 });
-    await clickhouse.client.insert({
-      table: 'resolutions',
-      format: 'JSONEachRow',
-      columns: [
-        ...(['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'] as const),
-        'log_index',
-      ],
-      values: [
-        {
-          ...{ condition_id_hex: conditionOf(1), payout_0: 1, payout_1: 0 },
-          ...{ resolved_at: 1_700_000_000, block_number: 1, log_index: 1 },
-        },
-      ],
-    });
+    const resolution = { market: 1, payouts: [1, 0], at: 1_700_000_000 } as const;
+    await insertResolution(clickhouse.client, resolution);
     api.expire();
     expect((await market()).body.market).toMatchObject({ winning_outcome: 'Yes', result: 100 });
   } finally {
