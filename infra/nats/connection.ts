@@ -347,9 +347,16 @@ async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string)
     await pause;
     if (failures < LEADERLESS_CHECKS_MAX) continue;
     // The client's first choice can be the server it leaves. So `failures` stays, and the next failed check leaves again.
-    // Rejects only if it is already reconnecting.
-    await connection.reconnect().catch(() => undefined);
+    await changeServer(connection);
   }
+}
+
+/** Resolves on the next server, so that no check of the one before counts against it. */
+async function changeServer(connection: NatsConnection): Promise<void> {
+  const statuses = connection.status();
+  // Rejects only if the connection is being closed, which ends the statuses.
+  await connection.reconnect().catch(() => undefined);
+  for await (const { type } of statuses) if (type === 'reconnect') return;
 }
 
 /** Whether JetStream works on the server that this connection uses. */
