@@ -43,9 +43,9 @@ export type Context = {
 export type Call<Own extends Options = Options> = Context & {
   readonly args: readonly string[];
   readonly flags: Flags<Own>;
-  /** Throws UsageError without a key. */
+  /** Throws UsageError for an invalid URL or key. */
   readonly client: () => Fillstream;
-  /** URL and key, for a command that sends requests itself. Throws UsageError without a key. */
+  /** URL and key ('' without one), for a command that sends requests itself. Throws UsageError if one is invalid. */
   readonly access: () => { readonly url: string; readonly key: string };
 };
 
@@ -163,9 +163,8 @@ function accessOf(flags: Flags<typeof COMMON>, env: Context['env']) {
   const url = flags.url ?? env.FILLSTREAM_URL ?? URL_DEFAULT;
   if (!URL.canParse(url)) throw new UsageError(`not a URL: ${url}`);
   const file = flags['key-file'];
-  const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim();
-  if (!key) throw new UsageError('no API key: set FILLSTREAM_KEY or use --key-file FILE');
-  if (!/^[!-~]+$/.test(key)) throw new UsageError('the API key contains invalid characters');
+  const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim() ?? '';
+  if (!/^[!-~]*$/.test(key)) throw new UsageError('the API key contains invalid characters');
   return { url, key };
 }
 

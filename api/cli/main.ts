@@ -35,6 +35,7 @@ ${Object.entries(COMMANDS)
   --version  the version of this program
 
 FILLSTREAM_KEY is your API key (or use --key-file FILE), FILLSTREAM_URL the URL of the API (or use --url URL).
+Without a key you read what the server shows everyone.
 NO_COLOR turns colours off.
 
 Examples:
@@ -109,8 +110,9 @@ function report(error: unknown, name: string): void {
     const { status, code, requestId, retryAfterSeconds, issues } = error;
     const again = retryAfterSeconds > 0 ? `; retry in ${retryAfterSeconds} s` : '';
     const request = requestId === '' ? '' : `, request ${requestId}`;
+    const key = status === 401 ? '; set FILLSTREAM_KEY or use --key-file FILE' : '';
     const lines = issues.map(({ path, message }) => `\n  ${clean(path)}: ${clean(message)}`);
-    fail(`${clean(error.message)} (${status} ${code}${request})${again}${lines.join('')}`);
+    fail(`${clean(error.message)} (${status} ${code}${request})${again}${key}${lines.join('')}`);
   } else if (error instanceof ConnectionError) {
     fail(`${error.message}; check --url or FILLSTREAM_URL`);
   } else if (error instanceof Failure || (error instanceof Error && 'syscall' in error)) {

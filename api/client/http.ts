@@ -7,8 +7,8 @@ import type { Problem } from './types.ts';
 export type Options = {
   /** URL of the API, such as `https://api.example.com`. */
   readonly url: string;
-  /** API key, sent in the header `X-Service-Key`. */
-  readonly key: string;
+  /** API key, sent in the header `X-Service-Key`; default: none, to read what the server shows everyone. */
+  readonly key?: string | undefined;
   /** Sends every request; default: the global `fetch`. */
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
   /** Aborts every request and stream of this client; default: none. */
@@ -108,7 +108,7 @@ export class Http {
   constructor(options: Options) {
     this.options = options;
     this.#base = new URL(options.url).href.replace(/\/+$/, '');
-    new Headers({ 'X-Service-Key': options.key });
+    new Headers({ 'X-Service-Key': options.key ?? '' });
   }
 
   /** Returns the JSON body. */
@@ -157,11 +157,11 @@ export class Http {
     headers: Readonly<Record<string, string>>,
     body?: string,
   ): Promise<Response> {
-    const { key, fetch: send = globalThis.fetch } = this.options;
+    const { key = '', fetch: send = globalThis.fetch } = this.options;
     const response = await send(this.#base + path, {
       method,
       signal,
-      headers: { ...headers, 'X-Service-Key': key },
+      headers: key === '' ? headers : { ...headers, 'X-Service-Key': key },
       body: body ?? null,
     }).catch((error: unknown) => {
       throw failure(signal, error, 'the server cannot be reached');

@@ -266,7 +266,9 @@ describe('an error', () => {
   });
 
   test('of the key says so', async () => {
-    expect(await cli(['top'], { FILLSTREAM_KEY: '' })).toMatchObject({ code: 2 });
+    const missing = await cli(['top'], { FILLSTREAM_KEY: '' });
+    expect(missing).toMatchObject({ code: 1, stdout: '' });
+    expect(missing.stderr).toMatch(/401 unauthorized.*set FILLSTREAM_KEY or use --key-file FILE/);
     const wrong = await cli(['tail'], { FILLSTREAM_KEY: 'fs_pro_wrong' });
     expect(wrong).toMatchObject({ code: 1, stdout: '' });
     expect(wrong.stderr).toMatch(/\(401 unauthorized/);

@@ -1,6 +1,8 @@
 /** Requests without a key where the operator lets everybody read: what they may, and what limits them. */
+import { execFile } from 'node:child_process';
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from '../../api/auth/account.ts';
@@ -17,6 +19,8 @@ import {
   startNats,
   temporaryDirectory,
 } from './api-harness.ts';
+
+const run = promisify(execFile);
 
 /** After this time, revoked keys have lost their streams. */
 const REVOKED_MS = 1_100;
@@ -90,6 +94,16 @@ describe('without a key', () => {
     for (const key of ['x', generateKey('pro'), revoked]) {
       expect((await ask('/v2/status', { key })).status).toBe(401);
     }
+  });
+
+  test('fillstream reads what is public, and says how to give a key for the rest', async () => {
+    const env = { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: '' };
+    const fillstream = (...args: string[]) =>
+      run(process.execPath, ['api/cli/fillstream.mjs', ...args], { env });
+    await expect(fillstream('top')).resolves.toMatchObject({ stderr: '' });
+    await expect(fillstream('keys')).rejects.toMatchObject({
+      stderr: expect.stringMatching(/401 unauthorized.*set FILLSTREAM_KEY or use --key-file FILE/),
+    });
   });
 
   test('an answer is what the demo tier gets', async () => {

@@ -122,7 +122,6 @@ describe('arguments', () => {
   });
 
   test.each([
-    [{}, 'no API key: set FILLSTREAM_KEY or use --key-file FILE'],
     [{ FILLSTREAM_KEY: 'ключ' }, 'the API key contains invalid characters'],
     [{ FILLSTREAM_KEY: 'k', FILLSTREAM_URL: 'nowhere' }, 'not a URL: nowhere'],
   ])('environment %j: %s', async (env, message) => {
