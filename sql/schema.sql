@@ -1669,12 +1669,21 @@ CREATE TABLE fillstream.matches
     `usdc` Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
     `fee` Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1)),
     INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1,
-    INDEX block_time_index block_time TYPE minmax GRANULARITY 1
+    PROJECTION by_time
+    (
+        SELECT
+            block_time,
+            usdc,
+            condition_id,
+            block_number,
+            log_index
+        ORDER BY block_time
+    )
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
 ORDER BY (condition_id, block_number, log_index)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600, deduplicate_merge_projection_mode = 'rebuild'
 COMMENT 'every match, by market: the fill of its taker';
 
 CREATE MATERIALIZED VIEW fillstream.matches_mv TO fillstream.matches

@@ -1,6 +1,6 @@
 /**
- * `GET /v2/biggest_trades`: the largest matches of the last hours in all markets. The table `matches` is sorted by market;
- * its index by time leaves the blocks of rows that contain these hours.
+ * `GET /v2/biggest_trades`: the largest matches of the last hours in all markets. The table `matches` is sorted by market,
+ * but has a projection by time.
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
@@ -10,7 +10,7 @@ import { isoSecond } from './format.ts';
 import { MarketV2, readMarketsV2 } from './market-object.ts';
 import { matchColumns, TradeV2, tradeV2 } from './market-trades.ts';
 import { ProfileV2, readProfilesV2 } from './profiles.ts';
-import { MANY_ROWS, read } from './query.ts';
+import { read } from './query.ts';
 import { hexText, rowOf } from './rows.ts';
 import { time } from './schemas.ts';
 
@@ -26,7 +26,7 @@ const LARGEST = `ORDER BY usdc DESC, block_number DESC, log_index DESC
   LIMIT 1 BY condition_id, block_number, log_index
   LIMIT {limit:UInt32}`;
 
-/** Finds the largest matches by four columns, then reads the other columns of those matches alone. */
+/** Finds the largest matches in the projection, then reads the other columns of those matches alone. */
 const SQL = `
 SELECT ${Row.columns}
 FROM matches
@@ -37,7 +37,7 @@ WHERE (condition_id, block_number, log_index) GLOBAL IN (
   ${LARGEST}
 )
 ${LARGEST}
-${MANY_ROWS}`;
+SETTINGS optimize_use_projections = 1`;
 
 export const biggestTradesV2 = endpoint({
   name: 'biggestTrades',
