@@ -10,6 +10,7 @@ export default defineConfig({
     // They end what hangs, and nothing else: a busy machine is several times slower.
     testTimeout: 600_000,
     hookTimeout: 600_000,
+    // On two cores. Tests wait for a third of their time.
     maxWorkers: 3,
     // The default of one second is too short while other tests run.
     expect: { poll: { timeout: 30_000, interval: 100 } },

@@ -37,7 +37,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     ...{ name: 'fillstream-api', signal },
     onWait: (err) => logger.warn({ err }, 'cannot reach NATS, retrying'),
   });
-  await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_BYTES_MAX);
+  await ensureStreams(nats, config.NATS_REPLICAS);
   const bucket = await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS });
   const keys = await openKeys({ bucket, logger });
   const usageBucket = await openKv(nats, USAGE_BUCKET, {

@@ -137,9 +137,8 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   }
 }
 
-async function openStreams(nats: Nats, config: IngestConfig): Promise<Kv> {
-  const { NATS_REPLICAS: replicas, FEED_BYTES_MAX: feedBytesMax } = config;
-  await ensureStreams(nats, replicas, feedBytesMax);
+async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: IngestConfig): Promise<Kv> {
+  await ensureStreams(nats, replicas);
   return openKv(nats, INGEST_BUCKET, { replicas });
 }
 

@@ -20,14 +20,10 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 export const INGEST_BUCKET = 'ingest';
 
 /**
- * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours, but at most `feedBytesMax`
- * bytes) and METADATA (30 days), or updates their configuration. Throws the errors of `ensureStream`.
+ * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours) and METADATA (30 days), or
+ * updates their configuration. Throws the errors of `ensureStream`.
  */
-export async function ensureStreams(
-  nats: Nats,
-  replicas: number,
-  feedBytesMax?: number,
-): Promise<void> {
+export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
   await ensureStream(nats, {
     name: LEDGER_STREAM,
     subjects: [LEDGER_SUBJECTS],
@@ -38,7 +34,6 @@ export async function ensureStreams(
     name: FEED_STREAM,
     subjects: [FEED_SUBJECTS],
     maxAgeMs: FEED_AGE_MAX_MS,
-    maxBytes: feedBytesMax,
     replicas,
   });
   await ensureStream(nats, {

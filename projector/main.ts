@@ -85,7 +85,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
     reached: lag.reachedTime,
   }));
   try {
-    await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_BYTES_MAX);
+    await ensureStreams(nats, config.NATS_REPLICAS);
     const kv = await openLeases(nats, config.NATS_REPLICAS);
     const ledger = await WholeLedger.open(nats, config);
     const parts = { nats, ledger, client, kv, deployment, partitions, lag, metadataLag, metrics };

@@ -3,7 +3,7 @@
  * forwarded to `POST /mcp` of the api. The response becomes a line of stdout.
  */
 import { createInterface } from 'node:readline';
-import { command, Failure } from './command.ts';
+import { command, Failure, UsageError } from './command.ts';
 
 /** JSON-RPC error codes. */
 const PARSE_ERROR = -32_700;
@@ -19,6 +19,8 @@ Exits at the end of its input.`,
   examples: ['mcp'],
   async run({ access, signal, write, note }) {
     const { url, key } = access();
+    // The api answers /mcp to nobody without one; say so at the start, not with every message.
+    if (key === '') throw new UsageError('no API key: set FILLSTREAM_KEY or use --key-file FILE');
     const answering = new Set<Promise<void>>();
     for await (const line of createInterface({ input: process.stdin, signal })) {
       if (line.trim() === '') continue;

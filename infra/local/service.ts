@@ -29,8 +29,6 @@ const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 /** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
 const CHAIN_BLOCKS_KEPT = 120;
-/** About 140,000 matches, so that a demo left alone for weeks does not fill the disk. */
-const FEED_BYTES_MAX = 512 * 1024 ** 2;
 /** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [
   ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
@@ -108,11 +106,10 @@ export class Service {
       this.#openClickHouse(),
       this.#openChain(),
     ]);
-    const { NATS_TOKEN, FEED_BYTES_MAX: feedBytesMax } = this.#config;
+    const { NATS_TOKEN } = this.#config;
     const env = {
       ...{ NATS_URL: natsUrl, CLICKHOUSE_URL: clickHouse.url, ...chain, CHAIN: this.#chain() },
       ...(NATS_TOKEN === undefined ? {} : { NATS_TOKEN }),
-      ...(feedBytesMax === undefined ? {} : { FEED_BYTES_MAX: String(feedBytesMax) }),
       HTTP_PORT: String(port),
       METRICS_HOST: '127.0.0.1',
       // Each process serves its metrics on a free port of its own.
@@ -196,7 +193,7 @@ export class Service {
     }
     const port = await this.#startStore('nats', 'infra/local/nats-server.ts');
     const NATS_TOKEN = natsToken(join(this.#options.data, 'nats'));
-    this.#config = { FEED_BYTES_MAX, ...this.#config, NATS_TOKEN };
+    this.#config = { ...this.#config, NATS_TOKEN };
     return `nats://127.0.0.1:${port}`;
   }
 

@@ -22,7 +22,7 @@ export type StreamSpec = {
   /** 0, the default, keeps messages forever. */
   readonly maxAgeMs?: number;
   /** -1, the default, sets no limit. */
-  readonly maxBytes?: number | undefined;
+  readonly maxBytes?: number;
   /** 1 MiB by default. */
   readonly maxMessageBytes?: number;
   /** -1, the default, sets no limit. */

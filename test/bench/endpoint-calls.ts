@@ -109,11 +109,11 @@ export function at<T>(items: readonly T[], index: number): T {
 
 const computed = ({ compute }: KeepRequest) => compute(new AbortController().signal);
 
-/** The endpoint's own work for the i-th request of a case; no response is kept. */
+/** The endpoint's own work for the i-th request of a case, at the time `now`; no response is kept. */
 export async function answerUncached(
   one: Case,
   i: number,
-  work: { readonly select: Select; readonly metadata: Metadata },
+  work: { readonly select: Select; readonly metadata: Metadata; readonly now: () => number },
 ): Promise<void> {
   const endpoint = ANALYTICS_ENDPOINTS.find(({ path }) => path === one.path);
   if (endpoint === undefined) throw new Error(`no endpoint ${one.path}`);
@@ -122,7 +122,7 @@ export async function answerUncached(
   const url = new URL(one.ask(i), 'http://localhost');
   const values = form.exec(url.pathname)?.slice(1) ?? [];
   const call = {
-    ...{ ...work, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
+    ...{ ...work, queryMsMax: QUERY_MS_MAX, signal: null },
     caller: { tier: 'pro', account: '', keyHash: '' } as const,
     answers: { get: computed },
     leaderboards: { ...LEADERBOARDS, page: computed },

@@ -5,8 +5,6 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { afterAll, describe, expect, test } from 'vitest';
-import { connectNats } from '../../infra/nats/connection.ts';
-import { FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Ready,
@@ -164,10 +162,6 @@ describe('npm start', () => {
       expect(secret).toMatch(/^[0-9a-f]{64}$/);
       expect(JSON.stringify(up.lines)).not.toContain(secret);
     }
-    const nats = await connectNats({ ...service.nats, name: 'test' });
-    const feed = await nats.jsm.streams.info(FEED_STREAM);
-    await nats.close();
-    expect(feed.config.max_bytes).toBe(536_870_912);
     for (const frame of FRAMES) {
       const path = `/v1/analytics/leaderboard?time_frame=${frame}`;
       const { traders, total_count } = await service.get<Leaderboard>(path);

@@ -257,6 +257,7 @@ describe('a shared response', () => {
       }
     };
     const both = await readsOf(askAll);
+    expect(both).toBeGreaterThan(0);
     clock.nowMs += 1_000;
     expect(
       await readsOf(() => get(`${shared.url}/v2/traders/${lower}/trades?limit=2`, seeded.key)),
@@ -297,6 +298,7 @@ describe('a shared response', () => {
   test('is computed once for concurrent requests, though one of them leaves', async () => {
     clock.nowMs += 1_000;
     const alone = await readsOf(() => get(shared.url + TRADER, seeded.key));
+    expect(alone).toBeGreaterThan(0);
     clock.nowMs += 1_000;
     const { begun, release } = hold();
     const leaving = new AbortController();

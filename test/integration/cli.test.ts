@@ -266,6 +266,7 @@ describe('an error', () => {
   });
 
   test('of the key says so', async () => {
+    expect(await cli(['mcp'], { FILLSTREAM_KEY: '' })).toMatchObject({ code: 2 });
     const missing = await cli(['top'], { FILLSTREAM_KEY: '' });
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toMatch(/401 unauthorized.*set FILLSTREAM_KEY or use --key-file FILE/);
