@@ -1645,12 +1645,24 @@ CREATE TABLE fillstream.markets
     `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
     `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
-    INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
-    INDEX slug_index slug TYPE bloom_filter GRANULARITY 1
+    PROJECTION by_slug
+    (
+        SELECT
+            slug,
+            condition_id
+        ORDER BY slug
+    ),
+    PROJECTION by_number
+    (
+        SELECT
+            market_id,
+            condition_id
+        ORDER BY market_id
+    )
 )
 ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600, deduplicate_merge_projection_mode = 'rebuild'
 COMMENT 'newest metadata of each market';
 
 CREATE TABLE fillstream.matches
@@ -1774,7 +1786,7 @@ COMMENT 'payouts of each resolved condition';
 
 CREATE TABLE fillstream.search_markets
 (
-    `level` UInt8 COMMENT '0: the first 1,000 by volume, 1: the first 20,000, 2: the others',
+    `level` UInt8 COMMENT '0: the first 5,000 by volume, 1: the others',
     `id` UInt64 COMMENT 'number of the market',
     `key` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
     `rank` Int64 COMMENT 'micro-USDC of all matches, each once',
@@ -1797,7 +1809,7 @@ REFRESH EVERY 1 MINUTE TO fillstream.search_markets
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes search_markets'
 AS SELECT
-    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    if(row_number() OVER ranked <= 5000, 0, 1) AS level,
     max(listed_id) AS id,
     condition_id AS key,
     sum(traded) AS rank,
@@ -1823,7 +1835,7 @@ SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.search_traders
 (
-    `level` UInt8 COMMENT '0: the first 1,000 by fills, 1: the first 20,000, 2: the others',
+    `level` UInt8 COMMENT '0: the first 5,000 by fills, 1: the others',
     `id` UInt64 COMMENT 'last 26 bits of the address, as in search_words',
     `key` FixedString(20) COMMENT 'address of the trader, 20 bytes',
     `rank` Int64 COMMENT 'fills, as maker and as taker',
@@ -1846,7 +1858,7 @@ REFRESH EVERY 1 MINUTE TO fillstream.search_traders
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes search_traders'
 AS SELECT
-    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    if(row_number() OVER ranked <= 5000, 0, 1) AS level,
     bitAnd(reinterpretAsUInt64(reverse(substring(trader, 17))), 67108863) AS id,
     trader AS key,
     toInt64(sum(fills)) AS rank,

@@ -79,18 +79,18 @@ FROM markets
 WHERE condition_id IN {conditions:Array(FixedString(32))}
 ${FEW_ROWS}`;
 
-const LISTING_SQL = {
-  // A market keeps its number: none of its rows has another one.
-  id: `
-SELECT ${ListingRow.columns}
+const ConditionRow = rowOf({ condition_id: hexText('condition_id') });
+
+const conditionsStatement = (column: string) => `
+SELECT DISTINCT ${ConditionRow.columns}
 FROM markets
-WHERE market_id = {value:UInt64} AND market_id != 0
-${FEW_ROWS}`,
-  slug: `
-SELECT ${ListingRow.columns}
-FROM markets FINAL
-WHERE slug = {value:String}
-${FEW_ROWS}`,
+WHERE ${column}
+SETTINGS optimize_use_projections = 1`;
+
+/** Markets that have this number or had this slug. */
+const CONDITIONS_SQL = {
+  id: conditionsStatement('market_id = {value:UInt64} AND market_id != 0'),
+  slug: conditionsStatement('slug = {value:String}'),
 };
 
 const PROFILES_SQL = `
@@ -99,7 +99,7 @@ FROM traders
 WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
-const StoredMarket = rowOf({ condition: hexText('condition_id'), id: digits('market_id') });
+const StoredMarket = rowOf({ condition: hexText('condition_id') });
 const StoredTrader = rowOf({ address: hexText('trader') });
 
 const storedStatement = (table: 'markets' | 'traders', columns: string) => `
@@ -122,21 +122,21 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
         parameters: { seconds },
         row,
       });
-  const loadNamed =
-    (kind: 'id' | 'slug'): Load<Listing> =>
+  const loadConditions =
+    (kind: 'id' | 'slug'): Load<readonly string[]> =>
     async ([value = '']) => {
-      const statement = { sql: LISTING_SQL[kind], parameters: { value }, row: ListingRow };
-      const row = newestOf(await read(reading, statement));
-      return new Map(row === undefined ? [] : [[value, row]]);
+      const statement = { sql: CONDITIONS_SQL[kind], parameters: { value }, row: ConditionRow };
+      const rows = await read(reading, statement);
+      return new Map(rows.length === 0 ? [] : [[value, rows.map((row) => row.condition_id)]]);
     };
-  const listings = createCache<Listing>(async (keys) => {
+  const listings = createCache<ListingRow>(async (keys) => {
     const parameters = { conditions: new Bytes(keys) };
     const rows = await read(reading, { sql: LISTINGS_SQL, parameters, row: ListingRow });
     return newestBy(rows, (row) => row.condition_id);
   });
-  const numbers = createCache(loadNamed('id'));
-  // No statement names the former slug of a market.
-  const slugs = createCache(loadNamed('slug'), { ageMsMax: AGE_MS_MAX });
+  // A market keeps its number.
+  const numbers = createCache(loadConditions('id'));
+  const slugs = createCache(loadConditions('slug'), { ageMsMax: AGE_MS_MAX });
   const loadProfiles: Load<Profile> = async (keys) => {
     const parameters = { traders: new Bytes(keys) };
     const rows = await read(reading, { sql: PROFILES_SQL, parameters, row: ProfileRow });
@@ -144,31 +144,30 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
   };
   const profiles = createCache(loadProfiles, { keepsNone: true });
   const checkMarkets = createCheck(readStored('markets', StoredMarket), {
-    forget({ condition, id }) {
-      listings.forget(condition);
-      numbers.forget(id);
-    },
-    clear() {
-      listings.clear();
-      numbers.clear();
-    },
+    forget: ({ condition }) => listings.forget(condition),
+    clear: listings.clear,
   });
   const checkTraders = createCheck(readStored('traders', StoredTrader), {
     forget: ({ address }) => profiles.forget(address),
     clear: profiles.clear,
   });
 
+  async function listingsOf(conditionIds: readonly string[]) {
+    await checkMarkets();
+    return await listings.get(conditionIds);
+  }
+
   return {
     /** The listings of these markets by condition id, without markets that have none. */
-    async listings(conditionIds: readonly string[]) {
-      await checkMarkets();
-      return await listings.get(conditionIds);
-    },
+    listings: async (conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>> =>
+      await listingsOf(conditionIds),
     /** The listing with this number or slug; the newest one for a reused slug. */
     async listing(key: ListingKey): Promise<Listing | undefined> {
-      if (key.kind === 'slug') return (await slugs.get([key.slug])).get(key.slug);
-      await checkMarkets();
-      return (await numbers.get([key.id])).get(key.id);
+      const [names, name] = key.kind === 'slug' ? [slugs, key.slug] : [numbers, key.id];
+      const conditionIds = (await names.get([name])).get(name) ?? [];
+      if (conditionIds.length === 0) return undefined;
+      const named = [...(await listingsOf(conditionIds)).values()];
+      return newestOf(named.filter((one) => key.kind !== 'slug' || one.slug === name));
     },
     /** The public profiles of these traders by address, without traders who have none. */
     async profiles(addresses: readonly string[]) {
@@ -217,7 +216,7 @@ type Load<Value> = (keys: readonly string[]) => Promise<ReadonlyMap<string, Valu
  * `get` loads all keys that are neither cached nor being loaded with one statement. With `keepsNone`, the absence of a
  * row is cached as well.
  */
-function createCache<Value extends Listing | Profile>(
+function createCache<Value extends object>(
   load: Load<Value>,
   { keepsNone = false, ageMsMax = KEPT_MS_MAX } = {},
 ) {

@@ -1,7 +1,8 @@
 /**
  * `GET /v2/search`: finds markets and traders by what a user types or pastes. A query in the form of an id, address or URL
- * is looked up by its key. Otherwise one statement per kind intersects the bitmaps of the words and ranks the hits. Hits
- * are compared with the current listings and profiles, because `search_words` keeps words that these no longer have.
+ * is looked up by its key. Otherwise one statement per kind intersects the bitmaps of the words and ranks the hits. Typos are
+ * looked for only where nothing has the words as typed. Hits are compared with the current listings and profiles, because
+ * `search_words` keeps words that these no longer have.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -13,16 +14,7 @@ import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './mar
 import type { Listing, Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
-import {
-  count as counted,
-  hexText,
-  int,
-  type RowOf,
-  rowOf,
-  seconds,
-  string,
-  strings,
-} from './rows.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { amount, count, time } from './schemas.ts';
 import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
 
@@ -39,11 +31,9 @@ const TYPO_LETTERS_MIN = 4;
 const TYPO_CHARACTERS_MAX = 24;
 /** Maximum number of hits that are compared with their listings, even if nearly all are outdated. */
 const HITS_MAX = 2_000;
-/** A word with more uses is frequent. */
-const USES_MAX = 10_000;
 /** Extra hits to read, so that a few outdated ones need no second read. */
 const SPARE_HITS = 3;
-/** Maximum number of hits to rank if few of them are among the upper ranks. */
+/** Maximum number of hits to rank beside those of the first level. */
 const CANDIDATES_MAX = 1_000;
 
 /** The meaning of a query, by its form. */
@@ -64,8 +54,6 @@ type Term = { readonly words: readonly string[]; readonly prefix?: string | unde
 /** All of these terms must match; earlier tiers are more relevant. */
 type Tier = readonly Term[];
 type Kind = 'market' | 'trader';
-
-const NO_WORDS = { words: [], similar: [] };
 
 const URL_PATH = /^(?:https?:\/\/[^/\s]+|(?:www\.)?polymarket\.com)?(\/[^\s?#]+)/i;
 
@@ -111,55 +99,51 @@ WHERE variant IN {variants:Array(String)}
 GROUP BY kind, word
 ${FEW_ROWS}`;
 
-/** The words of a text, and the words that differ from them by one typo. */
-async function readWords(call: Call, text: string) {
-  const words = wordsOf(text).slice(0, WORDS_MAX);
+/** Words of markets and of traders that differ from these by one typo, or not at all; the most frequent first. */
+async function readSimilar(call: Call, words: readonly string[]) {
   // A typo may have removed a letter, so shorter words count as well.
   const long = words.filter((word) => letters(word) >= TYPO_LETTERS_MIN - 1);
+  if (long.length === 0) return [];
   const variants = texts([...new Set(long.flatMap(variantsOf))]);
-  const similar =
-    long.length === 0
-      ? []
-      : await read(call, { sql: VARIANTS_SQL, parameters: { variants }, row: VariantRow });
-  return { words, similar: similar.toSorted((a, b) => b.uses - a.uses) };
+  const rows = await read(call, { sql: VARIANTS_SQL, parameters: { variants }, row: VariantRow });
+  return rows.toSorted((a, b) => b.uses - a.uses);
 }
 
-/** The tiers: as typed, with the last word as a prefix, and with typos. Tiers with a word that occurs nowhere are omitted. */
-function tiersOf(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readWords>>): Tier[] {
+/** The words as typed, then with the last one as a prefix. */
+function typedTiers(words: readonly string[]): Tier[] {
   if (words.length === 0) return [];
-  const last = words.at(-1);
-  const begun = (tier: Tier): Tier =>
-    tier.map((term, at) => (at === words.length - 1 ? { ...term, prefix: last } : term));
   const exact: Tier = words.map((word) => ({ words: [word] }));
-  const mistyped = words.map((typed) => {
-    const meant = similar.filter((row) => row.kind === kind && isOneTypo(typed, row.word));
-    return { words: [typed, ...meant.slice(0, TYPOS_MAX).map(({ word }) => word)] };
-  });
+  return [exact, exact.with(-1, { words: [], prefix: words.at(-1) })];
+}
+
+/** The words with a typo in one or several of them; undefined if there are no such words. */
+function mistypedTier(
+  kind: Kind,
+  words: readonly string[],
+  similar: Awaited<ReturnType<typeof readSimilar>>,
+): Tier | undefined {
+  const own = similar.filter((row) => row.kind === kind);
   const mayBe = (word: string) =>
     letters(word) < TYPO_LETTERS_MIN ||
     Array.from(word).length > TYPO_CHARACTERS_MAX ||
-    similar.some((row) => row.kind === kind && row.word === word);
-  const tiers = [exact, begun(exact)];
-  if (mistyped.some((term) => term.words.length > 1)) tiers.push(begun(mistyped));
-  return tiers.filter((tier) =>
-    tier.every(({ words: some, prefix }) => prefix !== undefined || some.some(mayBe)),
+    own.some((row) => row.word === word);
+  const tier = words.map((typed, at): Term => {
+    const meant = own.filter(({ word }) => isOneTypo(typed, word)).slice(0, TYPOS_MAX);
+    const prefix = at === words.length - 1 ? typed : undefined;
+    return { words: [typed, ...meant.map(({ word }) => word)], prefix };
+  });
+  const hasTypos = tier.some((term) => term.words.length > 1);
+  const isPossible = tier.every(
+    ({ words: some, prefix }) => prefix !== undefined || some.some(mayBe),
   );
-}
-
-/** Whether all words are short or frequent, so that there may be very many hits. */
-function areFrequent(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readWords>>) {
-  const isFrequent = (word: string) =>
-    letters(word) < TYPO_LETTERS_MIN ||
-    similar.some((row) => row.kind === kind && row.word === word && row.uses > USES_MAX);
-  return words.length > 0 && words.every(isFrequent);
+  return hasTypos && isPossible ? tier : undefined;
 }
 
 /**
- * The statement that finds entries with all words of a tier, by tier and rank, among CANDIDATES_MAX of each tier. With
- * `ranks`, which costs a third more, a tier yields the hits among the first or the upper ranks if there are enough, and
- * otherwise those among the upper ranks and CANDIDATES_MAX others.
+ * The statement that finds entries with all words of a tier, by tier and rank. Of each tier, it ranks the entries among the
+ * first level of search_markets or search_traders, and CANDIDATES_MAX others.
  */
-function statementOf(kind: Kind, tiers: readonly Tier[], ranks: boolean) {
+function statementOf(kind: Kind, tiers: readonly Tier[]) {
   const table = `search_${kind}s`;
   const parameters: Record<string, unknown> = { kind };
   const names = new Map<string, string>();
@@ -170,31 +154,31 @@ function statementOf(kind: Kind, tiers: readonly Tier[], ranks: boolean) {
     if (known !== undefined) return known;
     const name = `term_${names.size}`;
     names.set(key, name);
-    parameters[`${name}_words`] = texts(term.words);
-    parameters[`${name}_prefix`] = term.prefix;
-    const begins = term.prefix === undefined ? '' : ` OR startsWith(word, {${name}_prefix:String})`;
-    conditions.push(`(word IN {${name}_words:Array(String)}${begins})`);
+    const ways: string[] = [];
+    if (term.words.length > 0) {
+      parameters[`${name}_words`] = texts(term.words);
+      ways.push(`word IN {${name}_words:Array(String)}`);
+    }
+    if (term.prefix !== undefined) {
+      parameters[`${name}_prefix`] = term.prefix;
+      ways.push(`startsWith(word, {${name}_prefix:String})`);
+    }
+    conditions.push(ways.join(' OR '));
     return name;
   };
   const common = tiers.map((terms, at) => `${allOf(terms.map(nameOf))} AS tier_${at}`);
   const bitmaps = conditions.map(
     (condition, at) => `groupBitmapMergeStateIf(ids, ${condition}) AS term_${at}`,
   );
-  const best = tiers.map((_, at) => {
-    const tier = `tier_${at}`;
-    const some = `arraySlice(bitmapToArray(${tier}), -${CANDIDATES_MAX})`;
-    if (!ranks) return some;
-    return `multiIf(bitmapAndCardinality(${tier}, first) >= {take:UInt32}, bitmapToArray(bitmapAnd(${tier}, first)),
-    bitmapAndCardinality(${tier}, upper) >= {take:UInt32}, bitmapToArray(bitmapAnd(${tier}, upper)),
-    arrayConcat(bitmapToArray(bitmapAnd(${tier}, upper)), ${some}))`;
-  });
-  const levels = `,
-  (SELECT groupBitmapStateIf(id, level = 0) AS first, groupBitmapState(id) AS upper FROM ${table} WHERE level < 2) AS ranks`;
-  const relevance = tiers.slice(0, -1).map((_, at) => `has(found[${at + 1}], id) DESC, `);
+  const some = tiers.map(
+    (_, at) => `arrayConcat(bitmapToArray(bitmapAnd(tier_${at}, upper)),
+    arraySlice(bitmapToArray(tier_${at}), -${CANDIDATES_MAX}))`,
+  );
+  const earlier = tiers.slice(1).map((_, at) => `has(found[${at + 1}], id), ${at}, `);
   const sql = `
 WITH
 (
-  SELECT [${best.join(', ')}]
+  SELECT [${some.join(', ')}]
   FROM
   (
     SELECT ${common.join(', ')}
@@ -204,12 +188,14 @@ WITH
       FROM search_words
       WHERE kind = {kind:String} AND (${conditions.join(' OR ')})
     )
-  ) AS words${ranks ? levels : ''}
-) AS found
-SELECT ${Candidate.columns}
+  ) AS words,
+  (SELECT groupBitmapState(id) AS upper FROM ${table} WHERE level = 0) AS levels
+) AS found,
+${earlier.length === 0 ? '0' : `multiIf(${earlier.join('')}${earlier.length})`} AS tier
+SELECT ${Hit.columns}
 FROM ${table}
 WHERE id IN arrayFlatten(found)
-ORDER BY ${relevance.join('')}rank DESC, key ${kind === 'market' ? 'DESC' : ''}
+ORDER BY tier, rank DESC, key ${kind === 'market' ? 'DESC' : ''}
 LIMIT {take:UInt32}`;
   return { sql, parameters };
 }
@@ -220,30 +206,16 @@ const texts = (words: readonly string[]) =>
   new Bytes(words.map((word) => `0x${Buffer.from(word).toString('hex')}`));
 
 const Hit = rowOf({ key: hexText('key'), rank: int('rank') });
-const Candidate = rowOf({
-  ...{ key: hexText('key'), rank: int('rank') },
-  counts: strings('arrayMap(ids -> toString(length(ids)), found)'),
-});
 
-/** Entries with the words, by tier and rank. Few queries need the ranks, because most words are not frequent. */
+/** Entries with the words, by tier and rank. */
 async function readHits(
   call: Call,
-  search: { readonly kind: Kind; readonly tiers: readonly Tier[]; readonly isFrequent: boolean },
+  { kind, tiers }: { readonly kind: Kind; readonly tiers: readonly Tier[] },
   take: number,
 ): Promise<readonly RowOf<typeof Hit>[]> {
-  const { kind, tiers, isFrequent } = search;
   if (tiers.length === 0) return [];
-  const statement = (ranks: boolean) => {
-    const { sql, parameters } = statementOf(kind, tiers, ranks);
-    return { sql, parameters: { ...parameters, take }, row: Candidate };
-  };
-  if (!isFrequent) {
-    const rows = await read(call, statement(false));
-    const counts = rows[0]?.counts.map(Number) ?? [];
-    const enough = counts.find((count) => count >= Math.min(take, CANDIDATES_MAX));
-    if (enough === undefined || enough < CANDIDATES_MAX) return rows;
-  }
-  return await read(call, statement(true));
+  const { sql, parameters } = statementOf(kind, tiers);
+  return await read(call, { sql, parameters: { ...parameters, take }, row: Hit });
 }
 
 /** The first hits, then those of the tiers, without outdated ones, which `views` omits. */
@@ -254,7 +226,6 @@ async function currentHits<View>(
     readonly limit: number;
     readonly first: readonly RowOf<typeof Hit>[];
     readonly tiers: readonly Tier[];
-    readonly isFrequent: boolean;
     readonly views: (keys: readonly string[]) => Promise<ReadonlyMap<string, View>>;
   },
 ): Promise<readonly { readonly hit: RowOf<typeof Hit>; readonly view: View }[]> {
@@ -262,6 +233,7 @@ async function currentHits<View>(
   for (let take = limit + SPARE_HITS; ; take *= 4) {
     const others = first.length < limit ? await readHits(call, search, take) : [];
     const found = new Map([...first, ...others].map((hit) => [hit.key, hit]));
+    if (found.size === 0) return [];
     const viewOf = await views([...found.keys()]);
     const right = [...found.values()].flatMap((hit) => {
       const view = viewOf.get(hit.key);
@@ -286,11 +258,7 @@ function isHit(words: readonly string[], tiers: readonly Tier[]): boolean {
 async function findMarkets(
   call: Call,
   { event }: Meaning,
-  search: {
-    readonly limit: number;
-    readonly tiers: readonly Tier[];
-    readonly isFrequent: boolean;
-  },
+  search: { readonly limit: number; readonly tiers: readonly Tier[] },
 ) {
   return await currentHits(call, {
     ...{ kind: 'market', first: [], ...search },
@@ -395,13 +363,11 @@ async function findTraders(
     readonly limit: number;
     readonly first: readonly RowOf<typeof Hit>[];
     readonly tiers: readonly Tier[];
-    readonly isFrequent: boolean;
   },
 ) {
   return await currentHits(call, {
     ...{ kind: 'trader', ...search },
     async views(addresses) {
-      if (addresses.length === 0) return new Map();
       const parameters = { traders: new Bytes(addresses) };
       const [profiles, activities] = await Promise.all([
         call.metadata.profiles(addresses),
@@ -431,7 +397,7 @@ export const search = endpoint({
   path: '/v2/search',
   summary: 'Find markets and traders by words, names, ids, addresses or URLs',
   description:
-    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page). Finds traders by name, account on X (also `@account`), and the beginning of the address. All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix, then with typos. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, and too few of them are among the 20,000 with the greatest volume (or the most fills), 1,000 others are considered. Volumes, fills, new markets and names of traders are usually less than ten seconds old, at most a minute.',
+    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page). Finds traders by name, account on X (also `@account`), and the beginning of the address. All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the 5,000 with the greatest volume (or the most fills) are considered, and 1,000 others. Volumes, fills, new markets and names of traders are usually less than ten seconds old, at most a minute.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -465,27 +431,35 @@ export const search = endpoint({
   async run(call: Call, { limit, q }) {
     const meaning = meaningOf(q);
     const isExact = namesOne(meaning);
-    const words = isExact ? undefined : readWords(call, meaning.text);
-    const [named, byAddress] = await Promise.all([
-      findNamed(call, meaning.market),
-      readAddress(call, meaning.address, limit),
-    ]);
-    const isFound = isExact && named.length + byAddress.length > 0;
-    const found = isFound ? NO_WORDS : await (words ?? readWords(call, meaning.text));
-    const [markets, traders] = await Promise.all([
-      findMarkets(call, meaning, {
-        ...{ limit, isFrequent: areFrequent('market', found) },
+    const [known, byAddress] = isExact
+      ? await Promise.all([
+          findNamed(call, meaning.market),
+          readAddress(call, meaning.address, limit),
+        ])
+      : [[], []];
+    const isFound = known.length + byAddress.length > 0;
+    const words = isFound ? [] : wordsOf(meaning.text).slice(0, WORDS_MAX);
+    const tiers = typedTiers(words);
+    let similar: ReturnType<typeof readSimilar> | undefined;
+    const mistyped = async (kind: Kind) => {
+      similar ??= readSimilar(call, meaning.event === undefined ? words : []);
+      const tier = mistypedTier(kind, words, await similar);
+      return tier === undefined ? [] : [tier];
+    };
+    const inMarkets = (some: readonly Tier[]) => findMarkets(call, meaning, { limit, tiers: some });
+    const inTraders = (some: readonly Tier[]) =>
+      findTraders(call, meaning, { limit, first: byAddress, tiers: some });
+    const [named, markets, typed] = await Promise.all([
+      isExact ? known : findNamed(call, meaning.market),
+      (async () => {
         // An event is identified by its whole slug.
-        tiers: tiersOf('market', found).slice(0, meaning.event === undefined ? undefined : 1),
-      }),
-      findTraders(call, meaning, {
-        ...{ limit, first: byAddress, isFrequent: areFrequent('trader', found) },
-        tiers:
-          isFound || meaning.event !== undefined
-            ? []
-            : [...namedTiers(meaning), ...tiersOf('trader', found)],
-      }),
+        const found = await inMarkets(meaning.event === undefined ? tiers : tiers.slice(0, 1));
+        return found.length > 0 ? found : await inMarkets(await mistyped('market'));
+      })(),
+      inTraders(isFound || meaning.event !== undefined ? [] : [...namedTiers(meaning), ...tiers]),
     ]);
+    const isAny = named.length + markets.length + typed.length > 0;
+    const traders = isAny ? typed : await inTraders(await mistyped('trader'));
     const others = markets.filter(({ hit }) => hit.key !== named[0]?.hit.key);
     return {
       markets: [...named, ...others].slice(0, limit).map(({ hit, view }) => ({

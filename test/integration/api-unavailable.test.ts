@@ -192,6 +192,8 @@ async function expectUnavailable(url: string) {
   // What asks for several things at once leaves no failure that nobody awaits.
   paths.push(
     ...paths.filter((path) => /traders\/\w+$/.test(path)).map((path) => `${path}?tag=crypto`),
+    // A word, which may also be a slug; a number, which may also be a word; several words.
+    ...['rain', '2026', 'rain paris'].map((q) => `/v2/search?q=${encodeURIComponent(q)}`),
   );
   await Promise.all(
     paths.map(async (path) => {
