@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache';
 import { damage, type Select } from '../infra/clickhouse.ts';
 import { diskReasons } from '../infra/disk.ts';
 import { reasonsText } from '../infra/metrics.ts';
-import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
+import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import type { ProcessStates } from '../infra/nats/states.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
 import { read } from './analytics/query.ts';
@@ -98,7 +98,9 @@ async function readChain(nats: Nats, secondsMax: number): Promise<Check> {
     return ageCheck(range?.kind === 'blocks' ? lastBlock(range).time : 0, secondsMax);
   } catch (error) {
     const isExpected =
-      error instanceof NatsUnavailableError || error instanceof UnreadableLedgerError;
+      error instanceof NatsUnavailableError ||
+      error instanceof StreamMissingError ||
+      error instanceof UnreadableLedgerError;
     if (!isExpected) throw error;
     return { ready: false, detail: error.message };
   }

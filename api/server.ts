@@ -126,6 +126,8 @@ function invalid(code = ''): Problem {
 }
 
 function reject(socket: Duplex, problem: Problem): void {
+  // Node has taken its own listener off a socket of CONNECT. Without one, a reset would end the process.
+  socket.on('error', () => undefined);
   const body = problemJson(problem, '', randomUUID());
   const head = [
     `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,

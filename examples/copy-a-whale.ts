@@ -23,10 +23,16 @@ for await (const event of fillstream.feed({ traders: [whale], finality: true }))
     copies.set(match_id, `${usdc.toFixed(2)} USDC of ${own.outcome} in ${market.slug}`);
     console.log(`${own.side} ${copies.get(match_id)} at ${price.toFixed(3)} or better`);
   }
-  if (event.type === 'void')
-    console.log(`close ${copies.get(event.data.match_id)}: ${event.data.reason}`);
-  if (event.type === 'final') console.log(`keep ${copies.get(event.data.match_id)}`);
   if (event.type === 'gap')
     console.log('matches were missed: compare your positions with those of the wallet');
-  if (event.type === 'void' || event.type === 'final') copies.delete(event.data.match_id);
+  if (event.type !== 'void' && event.type !== 'restored' && event.type !== 'final') continue;
+  // Matches that were shown before this program started have no copy.
+  const copy = copies.get(event.data.match_id);
+  if (copy === undefined) continue;
+  if (event.type === 'void') console.log(`close ${copy}: ${event.data.reason}`);
+  if (event.type === 'restored') console.log(`open ${copy} again`);
+  if (event.type === 'final') {
+    console.log(`keep ${copy}`);
+    copies.delete(event.data.match_id);
+  }
 }

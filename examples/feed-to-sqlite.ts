@@ -14,7 +14,9 @@ database.exec(`
     usdc INTEGER, shares INTEGER, state TEXT);
   CREATE TABLE IF NOT EXISTS gaps (requested INTEGER, first_available INTEGER);
   CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT)`);
-const insert = database.prepare(`INSERT INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'shown')`);
+// After a restore of the service, matches may come once more.
+const insert = database.prepare(`
+  INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'shown')`);
 const change = database.prepare('UPDATE matches SET state = ? WHERE match_id = ?');
 const gap = database.prepare('INSERT INTO gaps VALUES (?, ?)');
 const move = database.prepare('INSERT OR REPLACE INTO place VALUES (1, ?)');

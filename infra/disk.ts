@@ -14,10 +14,15 @@ export function diskFull(directory: string): string | undefined {
   return `disk full: ${Math.floor(free / MB)} of ${Math.round((blocks * bsize) / MB)} MB free`;
 }
 
-/** The reason for /readyz while the servers' disk is full; empty if their directory is unknown. */
+/** The reason for /readyz while the servers' disk is full or cannot be read; empty if their directory is unknown. */
 export function diskReasons(directory: string | undefined): Reasons {
-  const fault = directory === undefined ? undefined : diskFull(directory);
-  return fault === undefined ? {} : { disk: fault };
+  if (directory === undefined) return {};
+  try {
+    const fault = diskFull(directory);
+    return fault === undefined ? {} : { disk: fault };
+  } catch (error) {
+    return { disk: error instanceof Error ? error.message : String(error) };
+  }
 }
 
 /** Whether a write failed for lack of room. */

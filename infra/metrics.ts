@@ -55,7 +55,11 @@ export async function serveMetrics(options: {
     const foreign = isLocal ? foreignRequest(request.headers) : undefined;
     if (foreign !== undefined) return response.writeHead(403).end(`${foreign}\n`);
     if (request.url === '/healthz') return response.end('{"status":"ok"}\n');
-    if (request.url === '/readyz') return void readiness(response, notReady);
+    if (request.url === '/readyz') {
+      return void readiness(response, notReady).catch((error: unknown) =>
+        response.writeHead(503).end(String(error)),
+      );
+    }
     if (request.url !== '/metrics') return response.writeHead(404).end();
     return void registry.metrics().then(
       (text) => response.writeHead(200, { 'Content-Type': registry.contentType }).end(text),

@@ -73,7 +73,8 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();
   const reader = read(options, positions, source, queue, both).finally(() => queue.close());
-  const writer = write(options, checkpoints, queue, both);
+  // Otherwise the reader would wait forever for room that nobody makes.
+  const writer = write(options, checkpoints, queue, both).finally(() => queue.close());
   try {
     await Promise.all([reader, writer]);
   } finally {

@@ -65,7 +65,7 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
     timer = undefined;
     client.command({ query: reloadStatement(deployment) }).catch((err: unknown) => {
       options.logger.warn({ err }, 'reloading the dictionary of markets failed, retrying');
-      timer ??= setTimeout(reload, DICTIONARY_MS);
+      if (!signal.aborted) timer ??= setTimeout(reload, DICTIONARY_MS);
     });
   };
   try {

@@ -289,8 +289,26 @@ const deleteKey = endpoint({
   },
 });
 
-/** Issues the given key or a random one. Throws Problem 403 if the account has as many as its tier allows. */
-async function issueNew(
+/** By account: the newest request that issues a key. */
+const issuing = new Map<string, Promise<unknown>>();
+
+/**
+ * Issues the given key or a random one. Throws Problem 403 if the account has as many as its tier allows. One after the
+ * other for an account, because concurrent requests would all find room for one more.
+ */
+async function issueNew(...given: Parameters<typeof issueOne>) {
+  const [{ caller }] = given;
+  const issue = () => issueOne(...given);
+  const own = (issuing.get(caller.account) ?? Promise.resolve()).then(issue, issue);
+  issuing.set(caller.account, own);
+  try {
+    return await own;
+  } finally {
+    if (issuing.get(caller.account) === own) issuing.delete(caller.account);
+  }
+}
+
+async function issueOne(
   call: AccountCall,
   body: { readonly label: string; readonly expires_at: string | null },
   given?: string,

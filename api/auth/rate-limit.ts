@@ -11,6 +11,7 @@ import type { Response } from 'express';
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
+import { parseValue } from '../../infra/nats/kv.ts';
 import { Problem } from '../errors.ts';
 import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
 
@@ -170,8 +171,7 @@ export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   const subscription = nats.connection.subscribe(`${SUBJECT}*`, {
     callback: (error, message) => {
       if (error !== null || message.subject === own) return;
-      const counts = Counts.safeParse(message.json());
-      for (const [name, count] of counts.data ?? []) listener(name, count);
+      for (const [name, count] of parseValue(Counts, message.data) ?? []) listener(name, count);
     },
   });
 

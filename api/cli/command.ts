@@ -83,10 +83,10 @@ export class Failure extends Error {
   override readonly name = 'Failure';
 }
 
-/** The milliseconds of a time. Throws UsageError. */
+/** The milliseconds of a time, UTC if it names no zone, as in the API. Throws UsageError. */
 export function timeOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const ms = Date.parse(text);
+  const ms = Date.parse(/^\d{4}-\d\d-\d\d[T ][\d:.]+$/.test(text) ? `${text}Z` : text);
   if (Number.isNaN(ms)) throw new UsageError(`${name} must be a time such as 2026-01-31T12:00:00Z`);
   return ms;
 }

@@ -60,6 +60,9 @@ The output is complete only if the exit code is 0.`,
     if (trader !== undefined) throw new UsageError('--trader works only with export fills');
     if (id === undefined) throw new UsageError(`missing argument: export ${what} ID`);
     if (format === 'parquet') throw new UsageError('--format parquet works only with export fills');
+    if (what === 'market' && (side !== undefined || market !== undefined)) {
+      throw new UsageError('--side and --market do not work with export market');
+    }
     const fillstream = client();
     const limit = PAGE_MAX;
     if (what === 'trader') {
@@ -181,5 +184,11 @@ async function exportFrom(
     const [line = ''] = (await response.text()).split('\n');
     throw new Failure(`ClickHouse responded with ${response.status}: ${line}`);
   }
-  for await (const chunk of response.body) await write(chunk);
+  const chunks = response.body[Symbol.asyncIterator]();
+  const next = () =>
+    chunks.next().catch((error) => {
+      signal.throwIfAborted();
+      throw new Failure(`the connection to ${address.origin} was lost`, { cause: error });
+    });
+  for (let chunk = await next(); !chunk.done; chunk = await next()) await write(chunk.value);
 }

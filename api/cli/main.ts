@@ -23,6 +23,8 @@ const COMMANDS: Readonly<Record<string, Command>> = {
 
 const EXIT = { failed: 1, usage: 2 };
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+/** How long a command may take to end after a signal. A reader of the pipe that no longer reads would hold it forever. */
+const STOP_MS = 1_000;
 
 const HELP = `fillstream: trader analytics and the live order flow of a prediction-market exchange
 
@@ -52,6 +54,7 @@ for (const name of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
   process.once(name, () => {
     interruptedBy = name;
     controller.abort();
+    setTimeout(() => process.exit(SIGNALS[name]), STOP_MS);
   });
 }
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -77,7 +80,6 @@ async function main([name = 'help', ...argv]: readonly string[]): Promise<void> 
   } catch (error) {
     if (interruptedBy === undefined) return report(error, asked);
   }
-  // Exit even if the reader of the pipe no longer reads.
   if (interruptedBy !== undefined) process.exit(SIGNALS[interruptedBy]);
 }
 

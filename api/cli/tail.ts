@@ -1,7 +1,7 @@
 /**
  * `fillstream tail`: the live feed. Its guarantee depends on the output. The command cannot check what the reader of
  * standard output received. So with `--state`, an event that was printed just before a crash is printed again: at least
- * once. A file that the command appends to is its own state: the command continues after the file's last complete line,
+ * once, for a reader that lives on. A file that the command appends to is its own state: the command continues after the file's last complete line,
  * so the file has each event exactly once.
  */
 import {
@@ -58,7 +58,9 @@ export const tail = command({
 Times are UTC. "void" retracts a match that will not settle. "gap" means that the server no longer has the missing events.
 
 After a disconnect, the feed resumes automatically. When the command is restarted, even after kill -9:
-  --state   at least once: the cursor is saved after the line is printed, so at most one line, with the same cursor, repeats
+  --state   at least once, if the reader lives on: the cursor is saved after the line is printed, so at most one line,
+            with the same cursor, repeats. A reader that dies loses what it had not read: let it save the cursors of the
+            lines it has handled, and pass the last one as --from
   --output  exactly once: it continues after the file's last complete line; an empty file starts at --from or now
 --from applies only to the first start, without a saved cursor.`,
   examples: [
@@ -106,9 +108,10 @@ After a disconnect, the feed resumes automatically. When the command is restarte
         start = cursor === '' ? undefined : cursor;
         if (start !== undefined) sink.keep(start);
       }
+      const broken = new AbortController();
       const feed = fillstream.feed(filter, {
         from: start,
-        signal,
+        signal: AbortSignal.any([signal, broken.signal]),
         onState(now) {
           if (now.kind === 'waiting') {
             note(`${now.error.message}; retrying in ${seconds(now.waitMs)}`);
@@ -119,7 +122,12 @@ After a disconnect, the feed resumes automatically. When the command is restarte
       });
       let isBusy = false;
       keeping = setInterval(() => {
-        if (!isBusy) sink.keep(feed.cursor);
+        if (isBusy) return;
+        try {
+          sink.keep(feed.cursor);
+        } catch (error) {
+          broken.abort(error);
+        }
       }, KEEP_MS);
       for await (const event of feed) {
         isBusy = true;
@@ -127,6 +135,7 @@ After a disconnect, the feed resumes automatically. When the command is restarte
         if (event.type !== 'end') await print(event);
         isBusy = false;
       }
+      broken.signal.throwIfAborted();
     } finally {
       clearInterval(keeping);
       sink.close();
@@ -189,14 +198,22 @@ class Appended {
     const text = end.subarray(0, end.lastIndexOf(0x0a) + 1);
     const whole = size - end.length + text.length;
     this.#isNew = whole === 0;
-    const lines = text.toString().trimEnd().split('\n');
-    this.cursor = this.#isNew ? undefined : cursorOf(lines.at(-1) ?? '', format);
-    const isHead = format === 'csv' && `${lines.at(-1)}`.trim() === csvRow(CSV_HEAD).trim();
-    if (!this.#isNew && !isHead && this.cursor === undefined) {
+    const last = text.toString().trimEnd().split('\n').at(-1) ?? '';
+    this.cursor = this.#isNew ? undefined : cursorOf(last, format);
+    const isLast = this.#isNew || this.cursor !== undefined || `${last}\r\n` === csvRow(CSV_HEAD);
+    const torn = end.subarray(text.length).toString();
+    const isHeaded = format === 'json' || this.#isNew || this.#begins(csvRow(CSV_HEAD));
+    if (!isLast || !isHeaded || !isTorn(torn, format, this.#isNew)) {
       closeSync(this.#file);
-      throw new Failure(`${path} does not end with a ${format} line of this command`);
+      throw new Failure(`${path} is not a ${format} file of this command`);
     }
     ftruncateSync(this.#file, whole);
+  }
+
+  #begins(text: string): boolean {
+    const start = Buffer.alloc(Buffer.byteLength(text));
+    readSync(this.#file, start, 0, start.length, 0);
+    return start.toString() === text;
   }
 
   async begin(): Promise<void> {
@@ -232,6 +249,13 @@ function readState(path: string): string | undefined {
 function cursorOf(line: string, format: Format): string | undefined {
   const pattern = format === 'csv' ? /^(\d+),/ : /^\{"cursor":"(\d+)",.*\}$/;
   return pattern.exec(line)?.[1];
+}
+
+/** Whether a line without its end can be one that a kill of this command left. */
+function isTorn(line: string, format: Format, isFirst: boolean): boolean {
+  if (format === 'csv' && !isFirst) return /^\d*(?:,|$)/.test(line);
+  const start = format === 'csv' ? csvRow(CSV_HEAD) : '{"cursor":"';
+  return start.startsWith(line.slice(0, start.length));
 }
 
 const CSV_HEAD = [

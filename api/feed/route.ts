@@ -145,6 +145,9 @@ export class Feed {
       this.#requireServed(wanted.requested);
       filter = wanted.filter();
       requested = await this.#start(wanted, filter);
+      // The same may have happened while the start was looked up.
+      this.#requireServed(wanted.requested);
+      filter = wanted.filter();
     } catch (error) {
       session.close('client_left', 0);
       throw error;

@@ -5,6 +5,7 @@
  */
 import express, { type RequestHandler } from 'express';
 import { Fillstream } from '../client/index.ts';
+import { Problem } from '../errors.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
 
@@ -15,7 +16,23 @@ export const bearerAsKey: RequestHandler = (request, _response, next) => {
   next();
 };
 
-export const readMessage = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
+const readBody = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
+
+/** Reads one message. A batch would call many tools for the price of one request, and newer versions of MCP have none. */
+export const readMessage: RequestHandler[] = [
+  readBody,
+  (request, _response, next) => {
+    if (Array.isArray(request.body)) {
+      const message = 'send one message a request';
+      throw new Problem({
+        error: 'invalid_request',
+        detail: `body: ${message}`,
+        issues: [{ path: 'body', message }],
+      });
+    }
+    next();
+  },
+];
 
 /** Handles one message. The key has already been checked. */
 export function mcpHandler(analystUrl: string | undefined): RequestHandler {

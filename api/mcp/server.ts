@@ -5,6 +5,7 @@
  */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { z } from 'zod';
+import { createSlots } from '../../infra/slots.ts';
 import { tradersBatch } from '../analytics/batch.ts';
 import { candlesV2 } from '../analytics/candles.ts';
 import { holdersV2 } from '../analytics/holders.ts';
@@ -24,6 +25,7 @@ import { status } from '../status.ts';
 const SQL_CHARACTERS_MAX = 20_000;
 const SQL_ROWS_MAX = 500;
 const SQL_MS_MAX = 31_000;
+const QUERIES_MAX = 4;
 const COMPARED_MAX = 20;
 const FILTERED_MAX = 5;
 
@@ -259,6 +261,9 @@ const Result = z.object({
   data: QUERY.outputSchema.shape.rows,
 });
 
+/** Statements at a time, of all callers. */
+const querySlots = createSlots(QUERIES_MAX);
+
 /** The analyst's ClickHouse rejected the statement or was unreachable. */
 class QueryError extends Error {}
 
@@ -275,14 +280,16 @@ export function createMcpServer(
   );
   for (const { name, title, description, input, output, request } of TOOLS) {
     const shown = { title, description, inputSchema: input, outputSchema: output };
-    server.registerTool(name, { ...shown, annotations: { title, ...ANNOTATIONS } }, (input) =>
-      resultOf(api.request<Record<string, unknown>>(...request(input))),
-    );
+    const annotations = { title, ...ANNOTATIONS };
+    server.registerTool(name, { ...shown, annotations }, (input, { signal }) => {
+      const [method, path, sent] = request(input);
+      return resultOf(api.request<Record<string, unknown>>(method, path, sent, { signal }));
+    });
   }
   if (analystUrl === undefined) return server;
   const annotations = { title: QUERY.title, ...ANNOTATIONS };
-  server.registerTool('query', { ...QUERY, annotations }, ({ sql }) =>
-    resultOf(runQuery(analystUrl, sql)),
+  server.registerTool('query', { ...QUERY, annotations }, ({ sql }, { signal }) =>
+    resultOf(querySlots(signal, () => runQuery(analystUrl, sql, signal))),
   );
   return server;
 }
@@ -309,7 +316,7 @@ function describe(error: FillstreamError | QueryError): string {
   return `${code}: ${message}${wait}`;
 }
 
-async function runQuery(analystUrl: string, sql: string) {
+async function runQuery(analystUrl: string, sql: string, cancelled: AbortSignal) {
   const { origin, pathname, username, password } = new URL(analystUrl);
   const settings = new URLSearchParams({
     ...{ database: 'analyst', default_format: 'JSONCompact', wait_end_of_query: '1' },
@@ -318,7 +325,7 @@ async function runQuery(analystUrl: string, sql: string) {
   const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   const headers: Record<string, string> =
     username === '' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` };
-  const signal = AbortSignal.timeout(SQL_MS_MAX);
+  const signal = AbortSignal.any([cancelled, AbortSignal.timeout(SQL_MS_MAX)]);
   const request = fetch(`${origin}${pathname}?${settings}`, {
     ...{ method: 'POST', body: sql, headers, signal },
   });

@@ -154,7 +154,7 @@ function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
   return {
     title: `${who} ${what} for ${amount(usdc)} USDC`,
     text: market.question,
-    path: `/market/${market.id}`,
+    path: market.id === '0' ? `/trader/${trader.address}` : `/market/${market.id}`,
     time: match.timestamp,
   };
 }

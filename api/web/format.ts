@@ -90,7 +90,7 @@ export function changeText(micro: number): string {
   return `${signed(BigInt(micro) * 100n, 1)}¢`;
 }
 
-/** The first and last digits of an address. */
+/** The first and last digits of an address or hash. */
 export function shortAddress(address: string): string {
   return `${address.slice(0, 6)}…${address.slice(-4)}`;
 }

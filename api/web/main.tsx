@@ -24,8 +24,9 @@ openShortcuts();
 
 const STREAMS_NEED_A_KEY = 'Streams belong to an account, so they need a key.';
 
+/** Another key begins the view anew, so that nothing goes on reading with the old one. */
 function Page() {
-  return <Shell>{canRead.value ? <View /> : <KeyPrompt />}</Shell>;
+  return <Shell>{canRead.value ? <View key={key.value} /> : <KeyPrompt />}</Shell>;
 }
 
 function View() {

@@ -121,9 +121,7 @@ function Quotas(props: {
   readonly usedSeconds: number;
 }) {
   const { tier } = props.account;
-  const naked = props.streams.filter(
-    ({ addresses, tags, series }) => addresses.length + tags.length + series.length === 0,
-  );
+  const naked = props.streams.filter(isUnfiltered);
   const used = span(props.usedSeconds * 1_000);
   return (
     <dl class="tiles quotas">
@@ -227,9 +225,8 @@ export function StreamRow({
         <List name="traders" entries={stream.addresses.map(shortAddress)} />
         <List name="tags" entries={stream.tags} />
         <List name="series" entries={stream.series} />
-        {stream.addresses.length + stream.tags.length + stream.series.length === 0 ? (
-          <span class="soft">every match</span>
-        ) : null}
+        <List name="markets" entries={stream.markets.map(shortAddress)} />
+        {isUnfiltered(stream) ? <span class="soft">every match</span> : null}
       </p>
       <p class="ids">
         id <code>{stream.id}</code>
@@ -247,6 +244,12 @@ export function StreamRow({
       ) : null}
     </li>
   );
+}
+
+/** Whether a stream counts against the streams without a filter, as the api counts it. */
+function isUnfiltered({ addresses, tags, series, markets }: Stream): boolean {
+  const isAll = tags.length === 0 || tags.includes('all');
+  return isAll && addresses.length + series.length + markets.length === 0;
 }
 
 function List({ name, entries }: { readonly name: string; readonly entries: readonly string[] }) {
@@ -269,10 +272,11 @@ const LISTS = [
   { name: 'addresses', label: 'Traders (addresses, comma-separated)' },
   { name: 'tags', label: 'Tags (comma-separated)' },
   { name: 'series', label: 'Series (slugs, comma-separated)' },
+  { name: 'markets', label: 'Markets (ids, condition ids or slugs, comma-separated)' },
 ] as const;
 
 type Texts = Readonly<Record<'name' | (typeof LISTS)[number]['name'], string>>;
-const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '' };
+const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '', markets: '' };
 
 /** The form to edit the name and filters of a stream, or to create one for the traders in the URL. */
 export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
@@ -343,17 +347,21 @@ export function StreamForm(props: { readonly stream?: Stream; readonly onDone: (
   );
 }
 
-function textsOf({ name, addresses, tags, series }: Stream): Texts {
+function textsOf({ name, addresses, tags, series, markets }: Stream): Texts {
   return {
     name,
     addresses: addresses.join(', '),
     tags: tags.join(', '),
     series: series.join(', '),
+    markets: markets.join(', '),
   };
 }
 
-function bodyOf({ name, addresses, tags, series }: Texts) {
-  return { name, addresses: listOf(addresses), tags: listOf(tags), series: listOf(series) };
+function bodyOf({ name, addresses, tags, series, markets }: Texts) {
+  return {
+    ...{ name, addresses: listOf(addresses), tags: listOf(tags) },
+    ...{ series: listOf(series), markets: listOf(markets) },
+  };
 }
 
 function listOf(text: string): string[] {

@@ -116,9 +116,9 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
         tabIndex={0}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
       >
-        <table aria-rowcount={length + 1} aria-label="Matches">
+        <table aria-rowcount={-1} aria-label="Matches">
           <thead>
-            <tr aria-rowindex={1}>
+            <tr>
               <th scope="col" class="c-time">
                 Time, UTC
               </th>
@@ -153,6 +153,17 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
         </table>
       </section>
     </div>
+  );
+}
+
+/** The name of a market with a link. A pending match of an unlisted market does not say which one it is. */
+export function TapeMarket({ market: { id, question } }: Pick<Row, 'market'>) {
+  const name = question === '' ? 'Unlisted market' : question;
+  if (id === '0') return <span>{name}</span>;
+  return (
+    <a href={`/market/${id}`} title={name}>
+      {name}
+    </a>
   );
 }
 
@@ -212,9 +223,7 @@ function TapeRow(props: {
       </td>
       <td class="c-outcome">{taker.outcome}</td>
       <td class="c-market">
-        <a href={`/market/${market.id}`} title={market.question}>
-          {market.question === '' ? 'unlisted' : market.question}
-        </a>
+        <TapeMarket market={market} />
       </td>
       <td class="c-taker">
         <a href={`/trader/${taker.address}`} title={taker.address}>

@@ -20,7 +20,7 @@ import { count, shortAddress, span, timeText } from './format.ts';
 import { viewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { type Column, Table } from './table.tsx';
-import { TapeList } from './tape-list.tsx';
+import { TapeList, TapeMarket } from './tape-list.tsx';
 import { TapePresets } from './tape-presets.tsx';
 import { TapeSound } from './tape-sound.ts';
 import { type Open, type Participant, type Row, TapeStore } from './tape-store.ts';
@@ -180,6 +180,11 @@ function Connection({ store }: { readonly store: TapeStore }) {
       ) : (
         <span class={`state ${state.kind === 'refused' ? 'bad' : 'busy'}`}>
           <b aria-hidden="true">○</b> {stateText(state)}
+          {state.kind === 'waiting' ? (
+            <span aria-live="off">
+              ; retrying in {span(Math.max(0, state.tryAtMs - now.value))}
+            </span>
+          ) : null}
         </span>
       )}
       <span class="age" aria-live="off">
@@ -196,7 +201,7 @@ function stateText(state: TapeStore['state']['value']): string {
     case 'live':
       return 'live';
     case 'waiting':
-      return `${state.why}; retrying in ${span(Math.max(0, state.tryAtMs - now.value))}`;
+      return state.why;
     case 'refused':
       return 'refused';
   }
@@ -274,9 +279,7 @@ export function TapeDetail(props: {
     >
       <div class="section-head">
         <h2 id="detail-title">
-          <a href={`/market/${row.market.id}`}>
-            {row.market.question === '' ? 'Unlisted market' : row.market.question}
-          </a>
+          <TapeMarket market={row.market} />
         </h2>
         <button type="button" class="push" ref={close} onClick={onClose}>
           Close

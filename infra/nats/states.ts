@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import type { Reasons } from '../metrics.ts';
 import type { Nats } from './connection.ts';
+import { parseValue } from './kv.ts';
 
 const SUBJECT = 'fillstream.state.';
 const REPORT_MS = 2_000;
@@ -62,7 +63,7 @@ export function watchStates({ connection }: Pick<Nats, 'connection'>) {
   const subscription = connection.subscribe(`${SUBJECT}*`, {
     callback: (error, message) => {
       if (error !== null) return;
-      const { data: state } = State.safeParse(message.json());
+      const state = parseValue(State, message.data);
       if (state === undefined) return;
       const name = message.subject.slice(SUBJECT.length);
       // After the number of instances has changed, the old ones are no longer expected.

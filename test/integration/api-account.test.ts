@@ -104,6 +104,14 @@ describe('/v2/user/keys', () => {
     expect(full.body.detail).toContain(`max_keys: tier demo allows ${TIERS.demo.keysMax}`);
   });
 
+  test('nor do requests at the same time', async () => {
+    const demo = await issueKey(nats.bucket, 'demo', { account: 'hasty' });
+    const made = await Promise.all(
+      Array.from({ length: 4 }, () => send('POST', '/v2/user/keys', demo, {})),
+    );
+    expect(made.map(({ status }) => status).toSorted()).toEqual([201, 403, 403, 403]);
+  });
+
   test('hides the keys of other accounts', async () => {
     const ours = await issueKey(nats.bucket, 'pro', { account: 'ours' });
     const theirs = await issueKey(nats.bucket, 'pro', { account: 'theirs' });

@@ -185,6 +185,11 @@ describe('a command that reads', () => {
     const since = await cli(['export', 'market', '1002', '--from', middle, '--format', 'json']);
     const wanted = matches.filter(({ time }: { time: string }) => time >= middle);
     expect(linesOf(since.stdout)).toHaveLength(wanted.length);
+    // A time without a zone is UTC everywhere, as in the API.
+    const bare = middle.replace('Z', '');
+    const args = ['export', 'market', '1002', '--from', bare, '--format', 'json'];
+    expect((await cli(args, { TZ: 'America/New_York' })).stdout).toBe(since.stdout);
+    expect((await cli(['export', 'market', '1002', '--side', 'SELL'])).code).toBe(2);
   });
 
   test('exports a time, a trader and a market from ClickHouse', async () => {
@@ -410,11 +415,49 @@ describe('tail', () => {
     expect(linesOf(read.text).map((line) => JSON.parse(line).data.tx_hash)).toEqual(hashes);
   });
 
-  test('refuses a file that is something else', async () => {
-    writeFileSync(join(directory, 'letter'), 'Dear reader,\n');
-    const args = ['tail', '--output', 'letter'];
-    expect(await cli(args)).toMatchObject({ code: 1, stderr: /does not end with a json line/ });
-    expect(readFileSync(join(directory, 'letter'), 'utf8')).toBe('Dear reader,\n');
+  test.each([
+    ['json', 'Dear reader,\n'],
+    ['json', '[{"id": 1}]'],
+    ['json', '{"cursor":"1","type":"order","data":{}}\nDear reader'],
+    ['csv', 'id,name\n1,Ann\n2,B'],
+    ['csv', 'id,name'],
+  ])('refuses a %s file that is something else: %j', async (format, text) => {
+    writeFileSync(join(directory, 'letter'), text);
+    const args = ['tail', '--format', format, '--output', 'letter'];
+    expect(await cli(args)).toMatchObject({ code: 1, stderr: /is not a \w+ file of this command/ });
+    expect(readFileSync(join(directory, 'letter'), 'utf8')).toBe(text);
+  });
+
+  test('says in one line that the cursor cannot be saved', async () => {
+    const args = ['tail', '--state', 'no/such/directory/cursor', '--min-usdc', '1000000'];
+    const { code, stderr } = await cli(args);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^fillstream: ENOENT.*\n$/);
+  });
+
+  test('ends at a signal although its reader no longer reads', async () => {
+    const from = await present();
+    // More than a pipe and its buffers hold.
+    await trade(500);
+    const state = join(directory, 'stalled');
+    const args = ['tail', '--format', 'json', '--from', from, '--state', state];
+    const one = spawn(process.execPath, [program, ...args], {
+      cwd: directory,
+      env: environment(),
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    child = one;
+    let before = '';
+    await until(async () => {
+      const now = existsSync(state) ? readFileSync(state, 'utf8') : '';
+      const isStalled = now !== '' && now === before;
+      before = now;
+      return isStalled || undefined;
+    });
+    expect(before.trim()).not.toBe(positionOf(published));
+    const exited = once(one, 'exit');
+    one.kill('SIGTERM');
+    expect(await exited).toEqual([143, null]);
   });
 });
 

@@ -132,6 +132,13 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
     database.close();
     return found.map(({ match_id, state }) => `${match_id} ${state}`);
   };
+  const placeOf = () => {
+    const database = new DatabaseSync(file, { readOnly: true });
+    const { cursor } = database.prepare('SELECT cursor FROM place').get() ?? {};
+    database.close();
+    return String(cursor);
+  };
+  let first = '';
   for (let round = 0; round < 3; round++) {
     await start('feed-to-sqlite.ts', [file]);
     for (let n = 0; n < 20; n++) expected.push((await trade(700 + n)).txHash);
@@ -139,9 +146,19 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
     const least = round < 2 ? round * 20 + 1 : expected.length;
     await until(async () => rows().length >= least || undefined);
     await kill();
+    first ||= placeOf();
   }
   expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
   expect(rows().every((row) => row.endsWith(' shown'))).toBe(true);
+  // As after a restore of the service, the feed has them once more.
+  const database = new DatabaseSync(file);
+  database.prepare('UPDATE place SET cursor = ?').run(first);
+  database.close();
+  await start('feed-to-sqlite.ts', [file]);
+  expected.push((await trade(720)).txHash);
+  await until(async () => rows().length >= expected.length || undefined);
+  expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
+  await kill();
 });
 
 describe('for analysts', () => {

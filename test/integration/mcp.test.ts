@@ -1,11 +1,15 @@
 /** The tools for language models, called by the protocol's own client over HTTP and over stdio. */
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { until } from '../e2e/service.ts';
 import { address as matchAddress } from '../unit/feed-matches.ts';
 import { addressOf, conditionOf } from './api-bookings.ts';
 import { board, expectedMarket, NOW, rows } from './api-expected.ts';
@@ -216,6 +220,41 @@ test('a key is needed, in either header', async () => {
   const url = `${api.url}/mcp`;
   expect((await get(url, undefined, { method: 'POST' })).status).toBe(401);
   expect((await get(url, seeded.key)).status).toBe(405);
+});
+
+test('one message a request', async () => {
+  const message = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+  const { status, body } = await get(`${api.url}/mcp`, seeded.key, {
+    method: 'POST',
+    body: JSON.stringify([message, message]),
+    headers: { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+  });
+  expect([status, body.detail]).toEqual([400, 'body: send one message a request']);
+});
+
+test('queries end with their client, and only a few run at a time', async () => {
+  const open = new Set<object>();
+  const analyst = createServer((_request, response) => {
+    open.add(response);
+    response.on('close', () => open.delete(response));
+  }).listen(0, '127.0.0.1');
+  await once(analyst, 'listening');
+  const { port } = analyst.address() as AddressInfo;
+  const own = await startApi({
+    ...{ nats: seeded.nats, clickhouseUrl: seeded.clickhouse.url },
+    analystUrl: `http://127.0.0.1:${port}`,
+  });
+  const clients = await Promise.all(Array.from({ length: 6 }, () => overHttp(seeded.key, own.url)));
+  const asked = clients.map((one) =>
+    one.callTool({ name: 'query', arguments: { sql: 'SELECT 1' } }).catch(() => undefined),
+  );
+  await until(async () => open.size === 4 || undefined);
+  for (const one of clients) await one.close();
+  await Promise.all(asked);
+  await until(async () => open.size === 0 || undefined);
+  await own.stop();
+  analyst.closeAllConnections();
+  analyst.close();
 });
 
 test.each([

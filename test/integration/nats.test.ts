@@ -29,6 +29,7 @@ import {
   tail,
   tailBatches,
 } from '../../infra/nats/reader.ts';
+import { reportState, watchStates } from '../../infra/nats/states.ts';
 import { ensureStream, StreamConfigError } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 
@@ -175,6 +176,15 @@ describe('durableBatches', () => {
     await publish(2);
     expect(await read(7_002)).toEqual([7_001, 7_002]);
   });
+});
+
+test('a message that is no state leaves the connection as it is', async () => {
+  const states = watchStates(nats);
+  nats.connection.publish('fillstream.state.ingest', 'hello');
+  const stop = reportState(nats, { name: 'ingest' }, () => ({ reasons: { chain: 'old' } }));
+  await expect.poll(() => states.of('ingest')[0]?.reasons).toEqual({ chain: 'old' });
+  stop();
+  states.close();
 });
 
 describe('finite reads', () => {

@@ -1,5 +1,7 @@
 /** Rules of the projector that need the real store: resolutions, checkpoints, pauses, and what LEDGER must hold. */
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
@@ -14,6 +16,7 @@ import { start, temporaryDirectory, until } from '../e2e/service.ts';
 import { flipBytes } from '../support/damage.ts';
 import {
   blockHash,
+  blocksOf,
   conditionId,
   listingOf,
   publishMetadata,
@@ -315,6 +318,45 @@ describe('the projector', () => {
       await damaged.stop();
       own.remove();
     }
+  });
+
+  test('ends at a signal while ClickHouse is away and the reader is as far ahead as it may be', async () => {
+    const { hostname, port } = new URL(parts.env.CLICKHOUSE_URL);
+    const open = new Set<Socket>();
+    const proxy = createServer((client) => {
+      const server = connect(Number(port), hostname);
+      for (const one of [client, server]) open.add(one.on('error', () => undefined));
+      client.pipe(server).pipe(client);
+    }).listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+    const url = new URL(parts.env.CLICKHOUSE_URL);
+    url.port = String((proxy.address() as AddressInfo).port);
+    const projector = start('projector/main.ts', [], { ...parts.env, CLICKHOUSE_URL: url.href });
+    await projector.event('projecting');
+    proxy.close();
+    for (const socket of open) socket.destroy();
+    const first = (await newestBlock()) + 1;
+    const ledger = await TestLedger.open(nats);
+    for (const block of [first, first + 1, first + 2]) {
+      // As many rows as the reader may be ahead.
+      const { fills, ...one } = match(block);
+      const many = Array.from({ length: 50_000 }, (_, logIndex) => {
+        return {
+          ...one,
+          logIndex: logIndex * 2 + 1,
+          fills: fills.map((fill) => ({ ...fill, logIndex: logIndex * 2 })),
+        };
+      });
+      await ledger.publish([...blocksOf(many)]);
+    }
+    ledger.close();
+    const isRetrying = () => projector.lines.some(({ what }) => what === 'batch');
+    const isRead = async () => {
+      const consumers = await nats.jsm.consumers.list(LEDGER_STREAM).next();
+      return consumers.some(({ num_pending }) => num_pending === 0);
+    };
+    await until(async () => (isRetrying() && (await isRead())) || undefined);
+    expect(await projector.stop()).toBe(0);
   });
 
   /** The newest message, and how to append it again. */

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
+import { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
@@ -136,6 +137,20 @@ describe('what a client may send', () => {
     expect(answer).toMatch(/\r\nAllow: .*GET/);
     const body = answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1);
     expect(JSON.parse(body)).toMatchObject({ error: 'method_not_allowed', status: 405 });
+  });
+
+  test('a client that resets its connection after CONNECT does not end the api', async () => {
+    const { server } = createLimitedServer(() => undefined, {
+      ...{ connectionsPerAddressMax: 1, trustedProxies: [] },
+    });
+    // The socket as Node hands it over: without a listener of errors.
+    const socket = new Duplex({
+      read: () => undefined,
+      write: (_chunk, _encoding, done) => done(new Error('ECONNRESET')),
+    });
+    server.emit('connect', {}, socket, Buffer.alloc(0));
+    await new Promise((done) => socket.on('close', done));
+    expect(socket.errored?.message).toBe('ECONNRESET');
   });
 
   test.each(['GET / HTTP/1.1\r\nHost: x\r\nA b\r\n\r\n', 'hello\r\n\r\n'])(

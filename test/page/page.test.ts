@@ -80,6 +80,17 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       expect(await other.evaluate('sessionStorage.length + localStorage.length')).toBe(0);
     });
 
+    test('is forgotten by the live tape as well', async () => {
+      const { page } = await stage.at('/tape');
+      await page.locator('tr[data-cursor]').first().waitFor();
+      type Sessions = { data: { ended_at: string | null }[] };
+      const open = async () => (await stage.service.get<Sessions>('/sessions')).data.length;
+      await expect.poll(open).toBeGreaterThan(0);
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await expect.poll(open).toBe(0);
+      await page.locator('tr[data-cursor]').first().waitFor();
+    });
+
     test('is remembered on the device if the user chooses so', async () => {
       const { page } = await stage.at('/manage/streams', { key: '' });
       const context = page.context();
@@ -127,6 +138,21 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await page.getByRole('button', { name: 'Save' }).click();
     await expectText(page.locator('.stream h2'), 'all of it');
     expect(await streams()).toMatchObject([{ name: 'all of it', tags: [] }]);
+    await expectText(page.locator('.stream .tags'), 'every match');
+
+    const { markets } = await stage.service.get<{ markets: { market: { id: number } }[] }>(
+      '/v2/markets?limit=1',
+    );
+    const id = String(markets[0]?.market.id);
+    await page.locator('.stream').getByRole('button', { name: 'Edit' }).click();
+    await page.locator('.stream').getByLabel('Markets').fill(id);
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expectText(page.locator('.stream .tags'), 'markets');
+    expect(await page.locator('.stream .tags').innerText()).not.toContain('every match');
+    await page.locator('.stream').getByRole('button', { name: 'Edit' }).click();
+    await page.locator('.stream').getByLabel('Markets').fill('');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expectText(page.locator('.stream .tags'), 'every match');
 
     await page.getByRole('button', { name: 'Watch' }).click();
     await page.locator('tr[data-cursor]').nth(5).waitFor();

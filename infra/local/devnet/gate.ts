@@ -31,7 +31,9 @@ export async function openGate(socket: string, port: number): Promise<Gate> {
   const clients = new WebSocketServer({ noServer: true, maxPayload: WEBSOCKET_BYTES_MAX });
   server.on('upgrade', (request, stream, head) => {
     if (foreignRequest(request.headers) !== undefined) {
-      stream.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n');
+      // Node has taken its own listener off the socket. Without one, a reset would end the process.
+      stream.on('error', () => undefined);
+      stream.end('HTTP/1.1 403 Forbidden\r\nConnection: close\r\n\r\n', () => stream.destroy());
     } else {
       clients.handleUpgrade(request, stream, head, (client) => relay(client, socket));
     }
