@@ -1949,6 +1949,12 @@ CREATE TABLE fillstream.trader_hours
     `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
     `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
     `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    `position` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        outcome UInt8,
+        shares Int64,
+        cost_basis Int64,
+        open_fees Int64)) COMMENT 'what was held at the end of the hour; shares = 0 once closed',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
@@ -1968,7 +1974,13 @@ CREATE MATERIALIZED VIEW fillstream.trader_hours_mv TO fillstream.trader_hours
     `maker_volume` Int64,
     `taker_volume` Int64,
     `fills` UInt64,
-    `settlements` UInt64
+    `settlements` UInt64,
+    `position` Tuple(
+        UInt64,
+        UInt8,
+        Int64,
+        Int64,
+        Int64)
 )
 COMMENT 'feeds trader_hours'
 AS SELECT
@@ -1981,7 +1993,8 @@ AS SELECT
     sumIf(usdc, (kind = 'fill') AND (NOT is_taker)) AS maker_volume,
     sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
     countIf(kind = 'fill') AS fills,
-    countIf(kind = 'settlement') AS settlements
+    countIf(kind = 'settlement') AS settlements,
+    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,

@@ -79,7 +79,9 @@ function withoutKeeper(statement: string): string {
       /\breplicated_deduplication_window = \d+, replicated_deduplication_window_seconds = \d+/,
       'non_replicated_deduplication_window = 0',
     );
-  const readsAllShards = /^CREATE MATERIALIZED VIEW (?!.*leaderboard_).*\sREFRESH /s.test(text);
+  const readsAllShards =
+    /^CREATE MATERIALIZED VIEW (?!.*leaderboard_).*\sREFRESH /s.test(text) ||
+    /^ALTER TABLE search_\w+_mv\s+MODIFY QUERY/.test(text);
   if (!readsAllShards) return text;
   const { distributed_product_mode: mode, additional_table_filters: filters } = SETTINGS;
   const settings = `distributed_product_mode = '${mode}', additional_table_filters = ${filters}`;
