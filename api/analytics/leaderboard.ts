@@ -74,7 +74,7 @@ const CURSOR_ENTRY = `(
     100 * wins_count / markets_count AS win_rate
 )`;
 
-const TAGS = [
+export const TAGS = [
   ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
   ...['tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey'],
   ...['soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],

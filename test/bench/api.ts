@@ -12,16 +12,13 @@ import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createMetadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
-import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { Bytes, connectClickHouse, createSelect, type Select } from '../../infra/clickhouse.ts';
 import { API_FLAGS } from '../../infra/local/service.ts';
-import { connectNats } from '../../infra/nats/connection.ts';
-import { openKv } from '../../infra/nats/kv.ts';
 import { start } from '../e2e/service.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { measureWork } from './endpoint-work.ts';
 import { type Dataset, openDataset } from './fills.ts';
-import { measureHot } from './hot-keys.ts';
+import { issueKeys, measureHot } from './hot-keys.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
 import { measureSearch } from './search.ts';
@@ -31,8 +28,6 @@ const ROUNDS = Number(process.env.ROUNDS || 3);
 const SECONDS = Number(process.env.SECONDS || 3);
 const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ['cached', 'uncached'];
 const CONNECTIONS = [1, 16, 64];
-/** A pro account has 100 requests a second: so many together are no limit here. */
-const KEYS = 1_000;
 const WARM_CALLS = 20;
 /** Nothing of the api is compiled when it starts. */
 const START_SECONDS = 10;
@@ -43,18 +38,6 @@ const REFRESHED = [
   ...['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}_mv`),
   ...['market_counts_mv', 'market_stats_mv'],
 ];
-
-async function issueKeys(natsUrl: string): Promise<readonly string[]> {
-  const nats = await connectNats({ url: natsUrl, name: 'bench' });
-  const bucket = await openKv(nats, KEYS_BUCKET);
-  const keys = Array.from({ length: KEYS }, () => generateKey('pro'));
-  for (const [i, key] of keys.entries()) {
-    const record = { label: 'bench', tier: 'pro', account: `bench-${i}` } as const;
-    await storeKey(bucket, key, { ...record, created_at: new Date().toISOString() });
-  }
-  await nats.close();
-  return keys;
-}
 
 const row = ({ perSecond, p50, p99 }: Load) => ({
   'requests/s': readable(perSecond),
@@ -238,7 +221,7 @@ async function main(): Promise<void> {
     const api = start('api/main.ts', [], env, API_FLAGS);
     const other = OTHER && start(join(OTHER, 'api/main.ts'), [], env, API_FLAGS);
     const port = Number((await api.event('listening')).port);
-    const headers = (i: number) => ({ 'X-Service-Key': keys[i % KEYS] ?? '' });
+    const headers = (i: number) => ({ 'X-Service-Key': keys[i % keys.length] ?? '' });
     const { fills, traders, markets } = data;
     console.log(
       `${readable(fills)} fills, ${readable(traders.length)} traders, ` +

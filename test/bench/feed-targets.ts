@@ -1,8 +1,8 @@
 /**
  * What `npm run bench:feed` measures: the api process over a real nats-server, the bare node:http
- * loop, and nginx with nchan from Debian. Each gets the same listeners and writes the same events.
+ * loop or better-sse, and nginx with nchan from Debian. Each gets the same listeners and writes the same events.
  */
-import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { type ChildProcess, fork, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
@@ -33,6 +33,8 @@ export type Target = {
   readonly port: number;
   /** The process whose work is measured. */
   readonly pid: number;
+  /** The broker from which it receives the events, if that is another process. */
+  readonly brokerPid?: number;
   /** The request of listener n, with a filter that lets one in `groups` events through; 1 = none. */
   request(n: number, groups: number): string;
   /** Publishes at a steady rate. */
@@ -107,6 +109,7 @@ export async function startFillstream(directory: string, listeners: number) {
         name: 'fillstream',
         port,
         pid: child.pid ?? 0,
+        brokerPid: server.pid,
         request: (n, groups) => {
           const query = groups > 1 ? `?traders=${address(1 + (n % groups))}` : '';
           return get(`/v1/stream/orders${query}`, {
@@ -126,13 +129,14 @@ export async function startFillstream(directory: string, listeners: number) {
   };
 }
 
-export async function startBare(): Promise<Target> {
-  const child = fork(fileURLToPath(new URL('feed-bare.ts', import.meta.url)));
+/** A loop of node:http or, as a peer, a channel of better-sse. */
+export async function startBare(name: 'node:http' | 'better-sse' = 'node:http'): Promise<Target> {
+  const child = fork(fileURLToPath(new URL('feed-bare.ts', import.meta.url)), [name]);
   const { port } = await message<{ port: number }>(child, 'port');
   const json = encodeMatch(timedMatch(0), 'compact', '');
   const frame = matchBlock(12_345_678_901, json, 'compact');
   return {
-    name: 'bare node:http',
+    name: name === 'node:http' ? 'bare node:http' : 'better-sse',
     port,
     pid: child.pid ?? 0,
     request: () => get('/', {}),
@@ -189,6 +193,14 @@ export async function startNchan(directory: string): Promise<Target | undefined>
   };
 }
 
+/** The versions of nginx and of the nchan package, as far as they say. */
+export function nchanVersion(): string {
+  const binary = join(process.env.NGINX_ROOT ?? '/', 'usr/sbin/nginx');
+  const nginx = spawnSync(binary, ['-v'], { encoding: 'utf8' }).stderr.trim();
+  const nchan = spawnSync('dpkg-query', ['-W', 'libnginx-mod-nchan'], { encoding: 'utf8' });
+  return `${nginx}, ${nchan.status === 0 ? nchan.stdout.trim() : 'nchan of unknown version'}`;
+}
+
 export const NCHAN_ABSENT = `nginx with nchan is not installed: apt-get install nginx libnginx-mod-nchan
 or, without root: apt-get download nginx libnginx-mod-nchan && for d in *.deb; do dpkg -x $d DIR; done
 (nginx wants an existing /var/lib/nginx all the same), and NGINX_ROOT=DIR`;
@@ -242,7 +254,7 @@ function post(agent: Agent, port: number, body: string): Promise<void> {
   });
 }
 
-function nchanConfig(directory: string, module: string, port: number): string {
+export function nchanConfig(directory: string, module: string, port: number): string {
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
     .map((name) => `${name}_temp_path ${directory}/${name};`)
     .join(' ');

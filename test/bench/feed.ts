@@ -5,32 +5,19 @@
  * `saturation`, `stalled` (readers that never read), `resumes`, `devnet` (mempool to client).
  * CONNECTIONS, SECONDS, RATE and RESUMES change the size.
  */
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { temporaryDirectory } from '../e2e/service.ts';
 import { mempoolToClient } from './feed-devnet.ts';
-import type { LoadOrder, LoadReport } from './feed-load.ts';
+import { type Measured, measure } from './feed-measure.ts';
 import { measureResumes } from './feed-resumes.ts';
 import { measureStalled } from './feed-stalled.ts';
-import {
-  cpuSeconds,
-  NCHAN_ABSENT,
-  startBare,
-  startFillstream,
-  startNchan,
-  type Target,
-} from './feed-targets.ts';
-import { machine, percentile, printTable, readable } from './report.ts';
+import { NCHAN_ABSENT, startBare, startFillstream, startNchan } from './feed-targets.ts';
+import { machine, printTable, readable } from './report.ts';
 
 const CONNECTIONS = (process.env.CONNECTIONS || '100,1000,5000').split(',').map(Number);
 const RATE = Number(process.env.RATE || 100);
 const SECONDS = Number(process.env.SECONDS || 10);
 const RESUMES = Number(process.env.RESUMES || 10_000);
-const WARM_SECONDS = 2;
-const SAMPLED = 100;
 const FILTERED_MAX = 5_000;
 const PARTS = ['delivery', 'filtered', 'saturation', 'stalled', 'resumes', 'devnet'];
 
@@ -53,21 +40,13 @@ try {
 if (parts.includes('devnet')) printTable('Mempool to client', [await mempoolToClient()]);
 process.exit(0);
 
-type Measured = {
-  readonly eventsPerSecond: number;
-  readonly cores: number;
-  readonly p50: number;
-  readonly p99: number;
-  readonly closed: number;
-};
-
 async function delivery(): Promise<void> {
   const rows = [];
   for (const groups of [1, 100]) {
     for (const connections of CONNECTIONS) {
       const targets = [
         () => fillstream.startApi(),
-        startBare,
+        () => startBare(),
         // nchan has no filters.
         ...(groups > 1 ? [] : [() => startNchan(join(directory.path, 'nginx'))]),
       ];
@@ -77,7 +56,12 @@ async function delivery(): Promise<void> {
           console.error(NCHAN_ABSENT);
           continue;
         }
-        const measured = await measure(target, { connections, groups, rate: RATE });
+        const measured = await measure(target, {
+          connections,
+          groups,
+          rate: RATE,
+          seconds: SECONDS,
+        });
         const row = {
           connections: readable(connections).replace('.00', ''),
           filter: shareOf(groups),
@@ -101,7 +85,7 @@ async function filtered(): Promise<void> {
     ...[1_000, 100, 10].map((count) => [FILTERED_MAX, count] as const),
   ]) {
     const target = await fillstream.startApi();
-    const measured = await measure(target, { connections, groups, rate: RATE });
+    const measured = await measure(target, { connections, groups, rate: RATE, seconds: SECONDS });
     await target.stop();
     const row = {
       connections: readable(connections).replace('.00', ''),
@@ -123,7 +107,12 @@ async function saturation(): Promise<void> {
   const rows = [];
   for (const rate of [25, 50, 75, 100, 150, 200, 300]) {
     const target = await fillstream.startApi();
-    const measured = await measure(target, { connections: 1_000, groups: 1, rate });
+    const measured = await measure(target, {
+      connections: 1_000,
+      groups: 1,
+      rate,
+      seconds: SECONDS,
+    });
     await target.stop();
     const row = { 'events/s published': rate, ...shown(measured) };
     console.log(JSON.stringify(row));
@@ -142,54 +131,4 @@ function shown({ eventsPerSecond, cores, p50, p99, closed }: Measured) {
     'p99, ms': readable(p99),
     cut: closed,
   };
-}
-
-async function measure(
-  target: Target,
-  wanted: { readonly connections: number; readonly groups: number; readonly rate: number },
-): Promise<Measured> {
-  const { connections, groups, rate } = wanted;
-  const load = fork(fileURLToPath(new URL('feed-load.ts', import.meta.url)), {
-    serialization: 'advanced',
-  });
-  load.send({
-    port: target.port,
-    requests: Array.from({ length: connections }, (_, n) => target.request(n, groups)),
-    sampleEvery: groups > 1 ? 1 : Math.ceil(connections / SAMPLED),
-    openedPerSecond: 1_000,
-  } satisfies LoadOrder);
-  await once(load, 'message');
-  await target.publish(rate, WARM_SECONDS, groups);
-  await drained(load);
-  load.send('start');
-  const cpuBefore = cpuSeconds(target.pid);
-  const startedAtMs = performance.now();
-  await target.publish(rate, SECONDS, groups);
-  const seconds = (performance.now() - startedAtMs) / 1_000;
-  const cpu = cpuSeconds(target.pid) - cpuBefore;
-  const report = await reported(load);
-  const exit = once(load, 'exit');
-  load.disconnect();
-  await exit;
-  return {
-    eventsPerSecond: report.events / seconds,
-    cores: cpu / seconds,
-    p50: percentile(report.latenciesMs, 0.5),
-    p99: percentile(report.latenciesMs, 0.99),
-    closed: report.closed,
-  };
-}
-
-async function reported(load: ChildProcess): Promise<LoadReport> {
-  load.send('report');
-  const [report] = (await once(load, 'message')) as [LoadReport];
-  return report;
-}
-
-/** Resolves when no more events arrive. */
-async function drained(load: ChildProcess): Promise<void> {
-  do {
-    load.send('start');
-    await delay(500);
-  } while ((await reported(load)).events > 0);
 }

@@ -3,22 +3,28 @@
  * (Zipf over 10,000 of them), so that many requests can share a response. With OTHER, the path of another
  * checkout, its api answers the same requests by turns.
  */
+import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { Random } from '../../infra/local/devnet/random.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import { at } from './endpoint-calls.ts';
 import type { Dataset } from './fills.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
 import { percent, readable } from './report.ts';
 
-const KEYS_MAX = 10_000;
-const CONNECTIONS = 16;
+/** A pro account has 100 requests a second, so this many together are no limit here. */
+const KEYS = 1_000;
+export const KEYS_MAX = 10_000;
+export const CONNECTIONS = 16;
 /** 1 is the usual law; a page that shows the first ones of a list makes it steeper; Infinity is a single key. */
 const EXPONENTS = [1, 1.2, Infinity];
 
 /** Ranks from 0, each as frequent as the power of its number. */
-function zipf(count: number, exponent: number, random: Random): () => number {
+export function zipf(count: number, exponent: number, random: Random): () => number {
   const upTo: number[] = [];
   for (let rank = 1, sum = 0; rank <= count; rank++) {
-    sum += rank ** -exponent;
+    // 1 to the power of Infinity is NaN in JavaScript.
+    sum += rank === 1 ? 1 : rank ** -exponent;
     upTo.push(sum);
   }
   const whole = upTo.at(-1) ?? 0;
@@ -32,6 +38,18 @@ function zipf(count: number, exponent: number, random: Random): () => number {
     }
     return low;
   };
+}
+
+export async function issueKeys(natsUrl: string): Promise<readonly string[]> {
+  const nats = await connectNats({ url: natsUrl, name: 'bench' });
+  const bucket = await openKv(nats, KEYS_BUCKET);
+  const keys = Array.from({ length: KEYS }, () => generateKey('pro'));
+  for (const [i, key] of keys.entries()) {
+    const record = { label: 'bench', tier: 'pro', account: `bench-${i}` } as const;
+    await storeKey(bucket, key, { ...record, created_at: new Date().toISOString() });
+  }
+  await nats.close();
+  return keys;
 }
 
 const trader = (address: string) => `/v2/traders/${address}`;
