@@ -1,8 +1,8 @@
 /**
  * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
  * of those times. One statement reads what the trader realised and held at the end of each interval with a trade, from
- * sums by hour; then two read the last matches of the markets that were held. A resolution settles positions in its own block, so it needs no
- * mark here.
+ * sums by hour. Then two read the last matches of the markets that were held. A resolution settles positions in its own
+ * block, so it needs no mark here.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
