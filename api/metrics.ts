@@ -19,12 +19,13 @@ import type { FeedFigures } from './feed/fan-out.ts';
 const AGES_MS = 5_000;
 const Age = rowOf({
   frame: string("replaceRegexpOne(view, '^(leaderboard_)?(.*)_mv$', '\\\\2')"),
-  seconds: count('toUInt32(now() - last_success_time)'),
+  // Since the server's start, if none has succeeded.
+  seconds: count('if(last_success_time IS NULL, uptime(), toUInt32(now() - last_success_time))'),
 });
 const AGES_SQL = `
 SELECT ${Age.columns}
 FROM system.view_refreshes
-WHERE database = currentDatabase() AND last_success_time IS NOT NULL`;
+WHERE database = currentDatabase()`;
 
 const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 

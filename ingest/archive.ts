@@ -99,16 +99,25 @@ export class Archive {
     return new Archive(directory, files);
   }
 
-  /** Opens an archive to extend it, or creates one. Removes the files of an interrupted export. */
+  /**
+   * Opens an archive to extend it, or creates one. Removes the files of an interrupted export. Throws ArchiveError for months
+   * without a manifest: they may be the only copy.
+   */
   static async openToWrite(directory: string): Promise<Archive> {
     await mkdir(directory, { recursive: true });
     const found = await readdir(directory);
     const isNew = !found.includes(MANIFEST);
     const archive = isNew ? new Archive(directory, []) : await Archive.open(directory);
     const listed = new Set(archive.files.map(({ file }) => file));
-    for (const name of found) {
-      if (OWN_FILES.test(name) && !listed.has(name)) await rm(join(directory, name));
+    const unlisted = found.filter((name) => OWN_FILES.test(name) && !listed.has(name));
+    const months = unlisted.filter((name) => name.startsWith('ledger-'));
+    if (isNew && months.length > 0) {
+      throw new ArchiveError(
+        `${directory} has ${months.join(', ')}, but no ${MANIFEST}: restore it. If an interrupted first export left ` +
+          'the file, delete it',
+      );
     }
+    for (const name of unlisted) await rm(join(directory, name));
     return archive;
   }
 

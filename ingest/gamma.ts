@@ -28,10 +28,17 @@ const EVENT_STALE_MS = 600_000;
 const TEXT_MAX = 4_000;
 const TAGS_MAX = 100;
 
-const text = z
-  .string()
-  .nullish()
-  .transform((value) => value?.slice(0, TEXT_MAX) ?? '');
+/** Of names, labels and slugs, of which a message can hold hundreds. */
+const NAME_MAX = 200;
+const PICTURE_MAX = 1_000;
+
+const textOf = (charactersMax: number) =>
+  z
+    .string()
+    .nullish()
+    .transform((value) => value?.slice(0, charactersMax) ?? '');
+const text = textOf(TEXT_MAX);
+const name = textOf(NAME_MAX);
 /** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. */
 const isoSecond = text.transform((date) => {
   const milliseconds = Date.parse(date);
@@ -51,11 +58,15 @@ const pair = z
       return z.NEVER;
     }
   })
-  .pipe(z.tuple([z.string(), z.string()]));
+  .pipe(z.tuple([z.string(), z.string()]))
+  .transform(([first, second]): [string, string] => [
+    first.slice(0, NAME_MAX),
+    second.slice(0, NAME_MAX),
+  ]);
 const slugs = z
   .array(z.object({ slug: z.string() }))
   .nullish()
-  .transform((list) => (list ?? []).slice(0, TAGS_MAX).map(({ slug }) => slug));
+  .transform((list) => (list ?? []).slice(0, TAGS_MAX).map(({ slug }) => slug.slice(0, NAME_MAX)));
 
 const GammaMarket = z.object({
   id,
@@ -91,13 +102,13 @@ const GammaEvent = z
 type GammaEvent = z.infer<typeof GammaEvent>;
 
 const GammaProfile = z.object({
-  name: text,
-  profileImage: text,
-  xUsername: text,
+  name,
+  profileImage: textOf(PICTURE_MAX),
+  xUsername: name,
   createdAt: isoSecond,
   // An unknown tier counts as none, like that of a wallet without a profile.
   takerTier: z.int().min(0).max(6).catch(0),
-  takerTierName: text,
+  takerTierName: name,
   weightedVolume: z.number().nonnegative().nullable().catch(null),
 });
 const Wallet = z.object({ proxyWallet: text });

@@ -350,7 +350,7 @@ class UnknownTokens {
       if (!this.#abandoned.delete(tokenId)) continue;
       this.#options.logger.error(
         { tokenId, conditionId },
-        'the market of refused matches is now known: rebuild from their block to add them',
+        'the market of refused matches is now known: read LEDGER again from their block to add them',
       );
     }
   }

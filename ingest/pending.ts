@@ -491,7 +491,7 @@ async function sequels(nats: Nats, subject: string): Promise<readonly FeedEvent[
   }
 }
 
-/** Ids and blocks of all matches that LEDGER has stored since the oldest of `shown`. */
+/** Ids and blocks of the matches in transactions of `shown` that LEDGER has stored since the oldest of them. */
 async function finalSince(
   nats: Nats,
   shown: ReadonlyMap<string, ShownMessage>,
@@ -500,9 +500,12 @@ async function finalSince(
   if (oldest === undefined) return [];
   const found: [string, number][] = [];
   const ordinals = new Map<string, number>();
+  const wanted = new Set([...shown.values()].map(({ match }) => match.txHash));
   for await (const { range } of storedMessages(nats, { timeMs: oldest.storedAtMs - CLOCK_MS })) {
     for (const { number, matches } of range.blocks) {
       for (const { txHash, fills } of matches) {
+        // A catch-up stores far more matches than memory holds.
+        if (!wanted.has(txHash)) continue;
         const takerOrder = fills.at(-1)?.orderHash ?? '';
         const key = `${txHash}:${takerOrder}`;
         const ordinal = ordinals.get(key) ?? 0;

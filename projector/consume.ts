@@ -172,27 +172,31 @@ async function write(
 ): Promise<void> {
   const { store, onStored, assertOwner, partitions, metrics } = options;
   const checkpoints = new Map(stored);
-  let checkpointAt = 0;
+  let checkpointAt = Number.NEGATIVE_INFINITY;
   for (;;) {
     const chunk = await queue.take(signal);
     if (chunk === 'closed') break;
     const { events, facts, reached } = chunk;
     if (facts.length > 0) await retryLogged(options, 'facts', () => store.writeFacts(facts));
     for (const batch of batchesOf(events)) {
-      assertOwner();
       const done = metrics?.insertSeconds.startTimer();
-      await retryLogged(options, 'batch', () => store.writeBatch(batch));
+      await retryLogged(options, 'batch', async () => {
+        assertOwner();
+        await store.writeBatch(batch);
+      });
       done?.();
       metrics?.batchRows.observe(batch.rows.length);
     }
     // All partitions advance together, so this is the checkpoint of each of them.
     const newest = checkpointOf(events.at(-1));
     if (newest !== undefined) for (const id of partitions) checkpoints.set(id, newest);
-    const isDue = Date.now() - checkpointAt >= CHECKPOINT_MS && !signal.aborted;
+    const isDue = performance.now() - checkpointAt >= CHECKPOINT_MS && !signal.aborted;
     if (isDue && checkpoints.size > 0) {
-      assertOwner();
-      await retryLogged(options, 'checkpoint', () => store.writeCheckpoints(checkpoints));
-      checkpointAt = Date.now();
+      await retryLogged(options, 'checkpoint', async () => {
+        assertOwner();
+        await store.writeCheckpoints(checkpoints);
+      });
+      checkpointAt = performance.now();
     }
     onStored(reached);
   }

@@ -35,7 +35,7 @@ import {
 import { MetadataLag, projectMetadata } from './metadata.ts';
 import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './metrics.ts';
 import { keepPauses } from './refreshes.ts';
-import { type Deployment, Store } from './store.ts';
+import { type Deployment, ForgottenBatchError, Store } from './store.ts';
 
 /** Pause before the partitions are acquired again. */
 const RETAKE_MS = 250;
@@ -95,7 +95,11 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       try {
         await projectUntilPaused({ ...parts, logger, signal, report });
       } catch (error) {
-        if (error instanceof UnreadableLedgerError || error instanceof LedgerRewrittenError) {
+        const needsRepair =
+          error instanceof UnreadableLedgerError ||
+          error instanceof LedgerRewrittenError ||
+          error instanceof ForgottenBatchError;
+        if (needsRepair) {
           // Skipping the message would lose fills: stay not ready until LEDGER or the tables are repaired.
           logger.fatal({ err: error, RECHECK_MS }, 'LEDGER cannot be projected, checking it again');
           lag.stopped(error.message);

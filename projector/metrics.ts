@@ -10,6 +10,8 @@ import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
+import { LeaseLostError } from './lease.ts';
+import { ForgottenBatchError } from './store.ts';
 
 /** The projector is not ready if it is more blocks than this behind, about ten minutes. */
 const READY_BLOCKS_MAX = 300;
@@ -73,7 +75,12 @@ export async function retryLogged<T>(
   try {
     return await retry(attempt, {
       signal,
-      isRetryable: (error) => !(error instanceof UnreadableLedgerError),
+      isRetryable: (error) =>
+        !(
+          error instanceof UnreadableLedgerError ||
+          error instanceof ForgottenBatchError ||
+          error instanceof LeaseLostError
+        ),
       onRetry(error) {
         metrics?.retries.inc({ what });
         metrics?.failing.set(what, storeFault(error));

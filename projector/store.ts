@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
+import { ExpectedError } from '../infra/expected.ts';
 import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import { type Batch, isAfter, type OpenPositions } from './fold.ts';
@@ -60,6 +61,12 @@ export type StoredState = {
   readonly tips: readonly Tip[];
 };
 
+/** non_replicated_deduplication_window of the tables, less those that may be in flight. */
+const REMEMBERED_INSERTS = 9_900;
+
+/** A restart does not help; a rebuild does. */
+export class ForgottenBatchError extends ExpectedError {}
+
 /** An event that has a row of its own, apart from bookings. */
 export type Fact = Refused | Resolution;
 
@@ -86,7 +93,8 @@ export class Store {
   async heal(): Promise<{ readonly healedBatches: number }> {
     await this.#fence();
     for (const query of syncStatements(this.#deployment)) await this.#client.command({ query });
-    const { tips } = stateOf(await this.#tips(), await this.#checkpoints());
+    const tips = await this.unconfirmed();
+    await this.#refuseForgotten(tips);
     const batches = new Set(tips.map((tip) => tip.batchId));
     const columns = STORED_COLUMNS.join(', ');
     for (const batch of batches) {
@@ -104,6 +112,26 @@ export class Store {
       });
     }
     return { healedBatches: batches.size };
+  }
+
+  /** The newest stored events that are beyond the checkpoints of their partitions. */
+  async unconfirmed(): Promise<readonly Tip[]> {
+    return stateOf(await this.#tips(), await this.#checkpoints()).tips;
+  }
+
+  /** Throws ForgottenBatchError if ClickHouse may no longer recognise these batches, so that they would be counted twice. */
+  async #refuseForgotten(tips: readonly Tip[]): Promise<void> {
+    const oldest = Math.min(...tips.map(({ blockNumber }) => blockNumber));
+    if (oldest === Number.POSITIVE_INFINITY) return;
+    const [row] = await this.#rows(
+      `SELECT uniqExact(batch_id) AS newer FROM bookings WHERE block_number > ${oldest}`,
+      z.object({ newer: UInt }),
+    );
+    if (row === undefined || row.newer < REMEMBERED_INSERTS) return;
+    throw new ForgottenBatchError(
+      `this projector was killed ${row.newer} inserts ago, and ClickHouse remembers ${REMEMBERED_INSERTS}: ` +
+        'it cannot complete its last batch without counting it twice. Run npm run rebuild',
+    );
   }
 
   /** Restores all open positions, resolutions and the last event of each partition into `positions`. */

@@ -46,7 +46,7 @@ export class ClusterFormError extends Error {}
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
   const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
   // Runs once, through the Distributed tables, for all shards.
-  if (/^INSERT INTO \w+(?:\s+\([^)]*\))?\s+SELECT\b/.test(text)) return [text];
+  if (/^INSERT INTO \w+\s+SELECT\b/.test(text)) return [text];
   const found =
     /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE) ([\w.]+)([\s\S]*)$/.exec(
       text,
@@ -108,12 +108,8 @@ function replicated(name: string, rest: string, shard: string, replica: string):
 
 /** Changes the stored table on the shards and, for columns, the Distributed table over them. */
 function alterTable(name: string, rest: string, on: string): readonly string[] {
-  // A view on inserts sees those of its shard.
-  if (SHARDED_TABLES.has(name.replace(/_mv$/, '')) && name.endsWith('_mv')) {
-    return [`ALTER TABLE ${name} ${on}${local(rest)}`];
-  }
   if (!SHARDED_TABLES.has(name) && !BOARD.test(name)) return [`ALTER TABLE ${name} ${on}${rest}`];
-  const shards = `ALTER TABLE ${name}_local ${on}${rest}`;
+  const shards = `ALTER TABLE ${name}_local ${on}${rest.replace('non_replicated_', 'replicated_')}`;
   if (/^\s*(ADD|DROP|MODIFY|COMMENT|RENAME) COLUMN\b/.test(rest)) {
     return [shards, `ALTER TABLE ${name} ${on}${rest}`];
   }

@@ -6,12 +6,13 @@
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
-import type { ClickHouseClient } from '@clickhouse/client';
+import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { runCommand } from '../infra/command.ts';
 import { ClickHouseConfig, readConfig } from '../infra/config.ts';
 import { ExpectedError } from '../infra/expected.ts';
+import { retry } from '../infra/retry.ts';
 import { clusterForm } from './cluster.ts';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
@@ -104,8 +105,17 @@ export function statementsOf(sql: string, target: Pick<Target, 'database' | 'clu
   return statements.flatMap((statement) => clusterForm(statement, { cluster, database }));
 }
 
+const RENAMED_MS_MAX = 30_000;
+
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
-  for (const query of statementsOf(sql, target)) await client.command({ query });
+  for (const query of statementsOf(sql, target)) {
+    await retry(() => client.command({ query }), {
+      // A refresh replaces its table at this moment.
+      isRetryable: (error) =>
+        error instanceof ClickHouseError && /it was renamed/.test(error.message),
+      giveUpAfterMs: RENAMED_MS_MAX,
+    });
+  }
 }
 
 type StatementFile = { readonly name: string; readonly sql: string; readonly sha256: string };

@@ -802,7 +802,7 @@ CREATE TABLE fillstream.bookings
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
 
 CREATE TABLE fillstream.leaderboard_1d
@@ -1130,7 +1130,7 @@ CREATE TABLE fillstream.market_bookings
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
 ORDER BY (condition_id, trader, block_number, log_index, kind)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement, by market';
 
 CREATE MATERIALIZED VIEW fillstream.market_bookings_mv TO fillstream.market_bookings
@@ -1224,7 +1224,7 @@ CREATE TABLE fillstream.market_days
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, day)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'last match of each market and day';
 
 CREATE MATERIALIZED VIEW fillstream.market_days_mv TO fillstream.market_days
@@ -1275,7 +1275,7 @@ CREATE TABLE fillstream.market_marks
 )
 ENGINE = AggregatingMergeTree
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'last match and sums of each market';
 
 CREATE MATERIALIZED VIEW fillstream.market_marks_mv TO fillstream.market_marks
@@ -1324,7 +1324,7 @@ CREATE TABLE fillstream.market_minutes
 ENGINE = AggregatingMergeTree
 PARTITION BY toStartOfQuarter(minute)
 ORDER BY (condition_id, minute)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'candles of each market and minute';
 
 CREATE MATERIALIZED VIEW fillstream.market_minutes_mv TO fillstream.market_minutes
@@ -1560,7 +1560,7 @@ CREATE TABLE fillstream.market_traders
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, trader)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'sums and newest position per trader and market, by market';
 
 CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_traders
@@ -1695,7 +1695,7 @@ CREATE TABLE fillstream.matches
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
 ORDER BY (condition_id, block_number, log_index)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600, deduplicate_merge_projection_mode = 'rebuild'
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600, deduplicate_merge_projection_mode = 'rebuild'
 COMMENT 'every match, by market: the fill of its taker';
 
 CREATE MATERIALIZED VIEW fillstream.matches_mv TO fillstream.matches
@@ -1917,7 +1917,7 @@ CREATE TABLE fillstream.trader_activity
 )
 ENGINE = AggregatingMergeTree
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'first and newest fill of each trader';
 
 CREATE MATERIALIZED VIEW fillstream.trader_activity_mv TO fillstream.trader_activity
@@ -1949,18 +1949,12 @@ CREATE TABLE fillstream.trader_hours
     `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
     `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
     `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
-    `position` SimpleAggregateFunction(max, Tuple(
-        version UInt64,
-        outcome UInt8,
-        shares Int64,
-        cost_basis Int64,
-        open_fees Int64)) COMMENT 'what was held at the end of the hour; shares = 0 once closed',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)
 ORDER BY (trader, hour, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'sums per trader, hour and market';
 
 CREATE MATERIALIZED VIEW fillstream.trader_hours_mv TO fillstream.trader_hours
@@ -1974,13 +1968,7 @@ CREATE MATERIALIZED VIEW fillstream.trader_hours_mv TO fillstream.trader_hours
     `maker_volume` Int64,
     `taker_volume` Int64,
     `fills` UInt64,
-    `settlements` UInt64,
-    `position` Tuple(
-        UInt64,
-        UInt8,
-        Int64,
-        Int64,
-        Int64)
+    `settlements` UInt64
 )
 COMMENT 'feeds trader_hours'
 AS SELECT
@@ -1993,8 +1981,7 @@ AS SELECT
     sumIf(usdc, (kind = 'fill') AND (NOT is_taker)) AS maker_volume,
     sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
     countIf(kind = 'fill') AS fills,
-    countIf(kind = 'settlement') AS settlements,
-    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
+    countIf(kind = 'settlement') AS settlements
 FROM fillstream.bookings
 GROUP BY
     trader,
@@ -2024,7 +2011,7 @@ CREATE TABLE fillstream.trader_markets
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (trader, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'sums and newest position per trader and market, by trader';
 
 CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_markets

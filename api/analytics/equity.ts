@@ -1,8 +1,8 @@
 /**
  * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
- * of those times. One statement reads what the trader realised and held at the end of each interval with a trade, from
- * sums by hour. Then two read the last matches of the markets that were held. A resolution settles positions in its own
- * block, so it needs no mark here.
+ * of those times. One statement reads what the trader realised and held at the end of each interval with a trade, then two
+ * read the last matches of the markets that were held. A resolution settles positions in its own block, so it needs no
+ * mark here.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -11,8 +11,8 @@ import { Problem } from '../errors.ts';
 import { address, inOrder, instant, oneOf } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
-import { marketsOf, newestHeld, valueAt } from './marks.ts';
-import { MANY_ROWS, read } from './query.ts';
+import { marketsOf, valueAt } from './marks.ts';
+import { read } from './query.ts';
 import { hexText, int, type RowOf, type RowSchema, rowOf, seconds, typed } from './rows.ts';
 import { amount, time } from './schemas.ts';
 
@@ -36,6 +36,9 @@ const Parameters = z
   .superRefine(inOrder(['from', 'to']));
 type Input = z.output<typeof Parameters>;
 
+/** The order of the rows of one trader. */
+const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')";
+
 /** The function that returns the start of an interval, and the table and column with the closes. */
 const SOURCES = {
   '1h': { begin: 'toStartOfHour', closes: 'market_minutes', closedAt: 'minute' },
@@ -48,21 +51,20 @@ const beginSql = (interval: Input['interval'], column: string) =>
 
 /** Per market and interval: the realised PnL, and the position at the end. */
 function bookedStatement(interval: Input['interval']) {
-  const begin = beginSql(interval, 'hour');
+  const begin = beginSql(interval, 'block_time');
   const row = rowOf({
     conditionId: hexText('condition_id'),
     begin: seconds(`${begin} AS begin`),
     realised: int('sum(realised_pnl)'),
-    outcome: typed(newestHeld('outcome'), z.literal([0, 1])),
-    shares: int(newestHeld('shares')),
-    basis: int(`${newestHeld('cost_basis')} + ${newestHeld('open_fees')}`),
+    outcome: typed(`argMax(position_outcome, ${PLACE} AS place)`, z.literal([0, 1])),
+    shares: int('argMax(position_shares, place)'),
+    basis: int('argMax(position_cost + position_fees, place)'),
   });
   const sql = `
 SELECT ${row.columns}
-FROM trader_hours
-WHERE trader = {trader:FixedString(20)} AND hour < toDateTime({end:UInt32}, 'UTC')
-GROUP BY condition_id, begin
-${MANY_ROWS}`;
+FROM bookings
+WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
+GROUP BY condition_id, begin`;
   return { sql, row };
 }
 

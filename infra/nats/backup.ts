@@ -4,8 +4,9 @@
  * the stream's configuration and state.
  */
 import { open, readFile, writeFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { JetStreamApiCodes } from '@nats-io/jetstream';
-import { createInbox } from '@nats-io/transport-node';
+import { createInbox, type Msg } from '@nats-io/transport-node';
 import { z } from 'zod';
 import { ExpectedError } from '../expected.ts';
 import { type Nats, StreamMissingError } from './connection.ts';
@@ -53,7 +54,9 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   const file = await open(`${path}.snapshot`, 'wx');
   let bytes = 0;
   try {
-    for await (const chunk of chunks) {
+    const iterator = chunks[Symbol.asyncIterator]();
+    for (;;) {
+      const chunk = await nextInTime(iterator, stream);
       const { code } = chunk.headers ?? { code: 0 };
       if (code >= 400) throw new StreamCopyError(`${stream} was not sent completely: ${code}`);
       if (chunk.data.length === 0) break;
@@ -68,6 +71,18 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
     chunks.unsubscribe();
   }
   return bytes;
+}
+
+/** The client limits only the wait for the first message: after a cut, the server has forgotten the copy. */
+async function nextInTime(chunks: AsyncIterator<Msg>, stream: string): Promise<Msg> {
+  const waiting = new AbortController();
+  const late = delay(CHUNK_MS_MAX, undefined, { signal: waiting.signal }).catch(() => undefined);
+  const next = await Promise.race([chunks.next(), late]);
+  waiting.abort();
+  if (next === undefined || next.done === true) {
+    throw new StreamCopyError(`${stream} was not sent completely: the server fell silent`);
+  }
+  return next.value;
 }
 
 /** Restores a stream from the files of `saveStream`. Throws StreamCopyError if the stream already exists. */

@@ -327,6 +327,15 @@ describe('a damaged archive', () => {
     expect(await stored()).toEqual([]);
   }
 
+  test('is not replaced by an export if its manifest is missing', async () => {
+    const copy = newDirectory();
+    await cp(intact, copy, { recursive: true });
+    await rm(join(copy, 'manifest.json'));
+    const before = await readdir(copy);
+    expect(await refused('export', copy, '--all')).toContain('but no manifest.json: restore it');
+    expect(await readdir(copy)).toEqual(before);
+  });
+
   test('is refused with the name of the file: altered byte, missing file, missing month', async () => {
     const name = String(files[1]?.file);
     await expectRefused(async (copy) => {

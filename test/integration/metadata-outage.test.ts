@@ -156,7 +156,8 @@ describe('a token without a known market', () => {
     ]);
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds, closed: true });
     void metadata.run();
-    const late = 'the market of refused matches is now known: rebuild from their block to add them';
+    const late =
+      'the market of refused matches is now known: read LEDGER again from their block to add them';
     await expect.poll(logged, POLL).toContain(late);
     expect(await metadata.conditionOfToken('78')).toBe(condition(8));
   });

@@ -56,6 +56,16 @@ describe('sql/migrations', () => {
   const folder = join(SQL, 'migrations');
   const names = readdirSync(folder);
 
+  test('never change the query of a view on inserts, which would count a repeated batch twice', () => {
+    const refreshed = /^(leaderboard_\d+[hd]|search_markets|search_traders)_mv$/;
+    for (const name of names) {
+      const changed = readFileSync(join(folder, name), 'utf8').matchAll(
+        /ALTER TABLE (\w+)\s+MODIFY QUERY/g,
+      );
+      for (const [, view = ''] of changed) expect(view, name).toMatch(refreshed);
+    }
+  });
+
   test.each(names)('%s tells its query, order, rows and retention', (name) => {
     const header = readFileSync(join(folder, name), 'utf8')
       .split('\n')

@@ -65,7 +65,9 @@ async function answer(
 /** Each client gets its own connection to anvil, for its subscriptions. */
 function relay(client: WebSocket, socket: string): void {
   const anvil = connect(socket);
-  createInterface({ input: anvil }).on('line', (line) => {
+  // It passes on the errors of its input.
+  const lines = createInterface({ input: anvil }).on('error', () => undefined);
+  lines.on('line', (line) => {
     if (line !== '') client.send(line);
   });
   anvil.on('error', () => undefined).on('close', () => client.close());
