@@ -98,8 +98,10 @@ async function backup(
   });
   say(`ClickHouse: ${databases.join(', ')} in its backup directory as ${name}`);
   // A match that LEDGER has and FEED lacks would never be shown; one that FEED has already is known.
-  const others = (await streamNames(nats)).filter((stream) => stream !== LEDGER_STREAM);
-  const streams = [LEDGER_STREAM, ...others].filter((stream) => !NOT_SAVED.has(stream));
+  const isLater = (stream: string) => Number(stream !== LEDGER_STREAM);
+  const streams = (await streamNames(nats))
+    .filter((stream) => !NOT_SAVED.has(stream))
+    .toSorted((a, b) => isLater(a) - isLater(b));
   for (const stream of streams) {
     say(`JetStream: ${stream}, ${await saveStream(nats, stream, join(directory, stream))} bytes`);
   }

@@ -105,12 +105,12 @@ export function statementsOf(sql: string, target: Pick<Target, 'database' | 'clu
   return statements.flatMap((statement) => clusterForm(statement, { cluster, database }));
 }
 
+/** A statement is repeated for this long if a refresh is just replacing its table. */
 const RENAMED_MS_MAX = 30_000;
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
   for (const query of statementsOf(sql, target)) {
     await retry(() => client.command({ query }), {
-      // A refresh replaces its table at this moment.
       isRetryable: (error) =>
         error instanceof ClickHouseError && /it was renamed/.test(error.message),
       giveUpAfterMs: RENAMED_MS_MAX,

@@ -1,8 +1,8 @@
 /**
  * `fillstream tail`: the live feed. Its guarantee depends on the output. The command cannot check what the reader of
  * standard output received. So with `--state`, an event that was printed just before a crash is printed again: at least
- * once, for a reader that lives on. A file that the command appends to is its own state: the command continues after the file's last complete line,
- * so the file has each event exactly once.
+ * once, unless that reader dies. A file that the command appends to is its own state: the command continues after the
+ * file's last complete line, so the file has each event exactly once.
  */
 import {
   closeSync,

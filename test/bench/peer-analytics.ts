@@ -54,7 +54,7 @@ async function withPool<T>(postgres: Postgres, work: (pool: Pool) => Promise<T>)
   }
 }
 
-/** Runs `work` while no view is refreshed, except that of the 30-day board when it is asked to. */
+/** Stops all refreshes while `work` runs. Only the 30-day board can still be refreshed, on demand. */
 export async function withoutRefreshes<T>({ query }: Parts, work: () => Promise<T>): Promise<T> {
   const views = await query<{ view: string }>(
     `SELECT view FROM system.view_refreshes WHERE database = 'fillstream'`,
@@ -215,7 +215,7 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
   }
 }
 
-/** Throws unless both answer alike. Our windows end at some second of the request, so the peer is asked for each. */
+/** Throws if the two profiles differ. Our window ends in some second of the request, so the peer is asked for each one. */
 async function compareProfiles(
   trader: string,
   ours: number,

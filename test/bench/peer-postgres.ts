@@ -33,7 +33,7 @@ export type PgConnection = {
   readonly database: string;
 };
 
-/** What is used of the package `pg`; every value is text as PostgreSQL sends it. */
+/** The part of the package `pg` that we use. Every value arrives as text, the way PostgreSQL sends it. */
 export type Pool = {
   query(statement: {
     readonly text: string;
