@@ -4,12 +4,20 @@
  * that a page cannot change.
  */
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIPv6 } from 'node:net';
 
 const LOOPBACK = /^(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?$/i;
 const OWN_SITES = new Set(['same-origin', 'none']);
 
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host) || host === '::1';
+}
+
+/** The host by which this machine reaches a server that listens on `address`, as URLs write it. */
+export function hostOf(address: string): string {
+  if (address === '0.0.0.0') return '127.0.0.1';
+  if (address === '::') return '[::1]';
+  return isIPv6(address) ? `[${address}]` : address;
 }
 
 /** Why to refuse a request: it comes from another site, or its Host is not a loopback name. Else undefined. */

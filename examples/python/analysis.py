@@ -54,6 +54,6 @@ show(
     rows("""
         SELECT countIf(later > 0) AS gained, countIf(later < 0) AS lost, round(avg(later), 2) AS mean_dollars
         FROM (
-            SELECT sumIf(realised_pnl, day <= today() - 14) AS before, sumIf(realised_pnl, day > today() - 14) AS later
-            FROM analyst.trader_days WHERE day > today() - 28 GROUP BY trader ORDER BY before DESC LIMIT 100)"""),
+            SELECT sumIf(realised_pnl, day <= toDate(now('UTC')) - 14) AS before, sumIf(realised_pnl, day > toDate(now('UTC')) - 14) AS later
+            FROM analyst.trader_days WHERE day > toDate(now('UTC')) - 28 GROUP BY trader ORDER BY before DESC LIMIT 100)"""),
 )

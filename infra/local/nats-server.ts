@@ -38,6 +38,8 @@ export type NatsServerOptions = {
   readonly token?: string;
   /** Appended to the configuration file. */
   readonly configExtra?: string;
+  /** Stops the server, even while it opens its store; the call then rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
   /** The binary to run; by default NATS_SERVER_BIN, PATH, our cache, or a download. */
   readonly binary?: string;
 };
@@ -117,7 +119,8 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   child.once('exit', () => {
     if (readText(lockPath) === `${process.pid} ${pid}\n`) rmSync(lockPath, { force: true });
   });
-  const url = await listening(child, join(dataDir, `nats-server_${pid}.ports`), logPath);
+  const portsPath = join(dataDir, `nats-server_${pid}.ports`);
+  const url = await listening(child, portsPath, logPath, options.signal);
   return { url, port: Number(new URL(url).port), pid, child, stop: () => stop(child) };
 }
 
@@ -174,11 +177,20 @@ async function waitUntilPortIsFree(port: number): Promise<void> {
 }
 
 /** Waits for the ports file, which the server writes once it accepts connections. */
-async function listening(child: ChildProcess, portsPath: string, logPath: string): Promise<string> {
+async function listening(
+  child: ChildProcess,
+  portsPath: string,
+  logPath: string,
+  signal: AbortSignal | undefined,
+): Promise<string> {
   const deadline = Date.now() + READY_MS_MAX;
   while (Date.now() < deadline) {
     if (hasEnded(child)) {
       throw new NatsServerStartError(`nats-server ended at startup: ${lastLines(logPath)}`);
+    }
+    if (signal?.aborted) {
+      await stop(child, SUPERVISED_STOP_MS_MAX);
+      throw signal.reason;
     }
     const url = urlFrom(portsPath);
     if (url !== undefined) return url;
@@ -230,7 +242,11 @@ async function main(): Promise<void> {
   process.channel?.unref();
   const dataDir = resolve(values.data);
   const token = natsToken(dataDir);
-  const server = await startNatsServer({ dataDir, port: Number(values.port), token });
+  const options = { dataDir, port: Number(values.port), token, signal: stopping.signal };
+  const server = await startNatsServer(options).catch((error: unknown) => {
+    if (error !== stopping.signal.reason) throw error;
+  });
+  if (server === undefined) return;
   const { url, port, pid } = server;
   const end = () => void stop(server.child, SUPERVISED_STOP_MS_MAX);
   if (stopping.signal.aborted) end();

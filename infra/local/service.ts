@@ -11,7 +11,7 @@ import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
 import { ExpectedError } from '../expected.ts';
-import { isLoopback } from '../loopback.ts';
+import { hostOf, isLoopback } from '../loopback.ts';
 import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
@@ -137,7 +137,7 @@ export class Service {
     });
     await this.#watch.waitFor('the leaderboards', filling);
     const shown = concealer(this.#environment);
-    const url = `http://${this.#config.HTTP_HOST}:${api.port}`;
+    const url = `http://${hostOf(this.#config.HTTP_HOST)}:${api.port}`;
     await this.#watch.waitFor('the api', this.#watch.untilReady(url));
     report({
       event: 'ready',

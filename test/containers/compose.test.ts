@@ -5,7 +5,7 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -118,6 +118,18 @@ describe.skipIf(!isWanted)('the service of compose.yaml', { timeout: TEST_MS_MAX
       }
     },
   );
+
+  test('its backup command reaches both stores', async () => {
+    const to = join(directory.path, 'backups');
+    mkdirSync(to);
+    await compose(
+      ...['run', '--rm', '-T', '--user', `${process.getuid?.()}`, '--volume', `${to}:/backups`],
+      ...['backup', 'backup', '--to', '/backups/first'],
+    );
+    const manifest = JSON.parse(readFileSync(join(to, 'first/backup.json'), 'utf8'));
+    expect(manifest.clickhouse.databases).toContain('fillstream');
+    expect(manifest.streams).toEqual(expect.arrayContaining(['LEDGER', 'FEED', 'KV_keys']));
+  });
 
   test('each container is killed and comes back, and a listener loses nothing', async () => {
     const seen: string[] = [];

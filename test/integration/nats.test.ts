@@ -1,15 +1,16 @@
 // infra/nats against a real server: streams, tails, finite reads, buckets. nats-writer tests the writer,
 // nats-faults what happens when servers die.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
 import {
   NatsPortTakenError,
   type NatsServer,
   startNatsServer,
 } from '../../infra/local/nats-server.ts';
+import { findNatsServer } from '../../infra/local/nats-server-binary.ts';
 import {
   connectNats,
   type Nats,
@@ -313,6 +314,24 @@ describe('startNatsServer', () => {
     const otherDir = join(dataDir, 'other');
     const start = startNatsServer({ dataDir: otherDir, port: server.port });
     await expect(start).rejects.toThrow(NatsPortTakenError);
+  });
+
+  test('leaves no server behind if it is stopped while the server opens its store', async () => {
+    const slowDir = join(dataDir, 'slow');
+    const binary = join(dataDir, 'slow-server');
+    const server = await findNatsServer(process.env.NATS_SERVER_BIN);
+    const version = `[ "$1" = --version ] && exec ${server} --version`;
+    writeFileSync(binary, `#!/bin/sh\n${version}\nexec sleep 600\n`);
+    chmodSync(binary, 0o755);
+    const stopping = new AbortController();
+    const start = startNatsServer({ dataDir: slowDir, binary, signal: stopping.signal });
+    const lock = join(slowDir, 'nats-server.lock');
+    const pid = await vi.waitUntil(
+      () => existsSync(lock) && Number(readFileSync(lock, 'utf8').split(' ')[1]),
+    );
+    stopping.abort(new Error('stopped'));
+    await expect(start).rejects.toThrow('stopped');
+    expect(() => process.kill(pid, 0)).toThrow('ESRCH');
   });
 });
 

@@ -5,6 +5,6 @@ SELECT
     sqrt((sum(pow(toFloat64(realised_pnl), 2)) - 14 * mean * mean) / 13) AS deviation,
     round(sqrt(365) * mean / deviation, 2) AS sharpe
 FROM analyst.trader_days
-WHERE category = 'politics' AND day > today() - 14
+WHERE category = 'politics' AND day > toDate(now('UTC')) - 14
 GROUP BY trader HAVING deviation > 0
 ORDER BY sharpe DESC, trader LIMIT 20
