@@ -20,7 +20,7 @@ import {
 } from './ledger.ts';
 import { LedgerWriter } from './ledger-writer.ts';
 import { refuseHalfRewound } from './rewind.ts';
-import { ensureStreams, INGEST_BUCKET } from './streams.ts';
+import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 import { rememberTrim, trimmedTo } from './whole-ledger.ts';
 
 const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC), with counts and hashes in manifest.json.
@@ -220,12 +220,13 @@ function monthBefore(month: string, months: number): string {
 }
 
 /** Appends the messages that LEDGER lacks. */
-async function importAll({ nats, archive, signal }: Parts): Promise<void> {
+async function importAll({ nats, kv, archive, signal }: Parts): Promise<void> {
   // Verifies the whole archive first, so that nothing is stored from a damaged one.
   await readAgain(archive, archive.end?.number ?? -1, signal);
   const writer = await LedgerWriter.open(nats);
   try {
     const after = await meetingPoint(nats, archive);
+    if ((await newestMessage(nats)) === undefined) await kv.delete(FEED_START_KEY);
     const to = archive.end?.number ?? after;
     const from = Math.max(after, (archive.files[0]?.from ?? 0) - 1);
     const progress = createProgress(to - from);

@@ -73,21 +73,25 @@ export class FeedWriter {
 
   /**
    * Loads the ids of messages stored since a time, so that nothing is shown twice after a restart, and calls `visit`
-   * with each message. Reads at most as many messages as there is room for ids.
+   * with each message. Reads at most as many messages as there is room for ids. Resolves with true if these are all
+   * ids since that time: FEED has removed none of them, and there was room.
    */
   async restore(
     nats: Nats,
     sinceMs: number,
     visit: (message: StreamMessage) => void,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const first = await firstMessageAtOrAfter(nats, FEED_STREAM, sinceMs);
-    if (first === undefined) return;
-    const { lastSequence } = await streamState(nats, FEED_STREAM);
+    if (first === undefined) return false;
+    const { firstSequence, lastSequence } = await streamState(nats, FEED_STREAM);
     const sequence = Math.max(first.sequence, lastSequence - IDS_MAX + 1);
     for await (const message of storedSince(nats, FEED_STREAM, { sequence })) {
       this.remember(message.messageId);
       visit(message);
     }
+    // FEED removes its oldest messages first.
+    const isHeld = first.sequence === 1 || first.sequence > firstSequence;
+    return isHeld && sequence === first.sequence;
   }
 
   /** True if a message with this id was published before. */

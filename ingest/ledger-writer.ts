@@ -20,6 +20,7 @@ import {
   RangeEncoder,
 } from './ledger.ts';
 import type { BlockHead } from './rpc.ts';
+import { FEED_START_KEY } from './streams.ts';
 
 const START_KEY = 'start_block';
 /**
@@ -78,6 +79,7 @@ export async function settleStart(
   if (end.storedAtMs === 0) {
     const start = insists ? startBlock : (stored ?? startBlock);
     await kv.put(START_KEY, String(start));
+    await kv.delete(FEED_START_KEY);
     return start;
   }
   // Without the bucket, for instance after an import.

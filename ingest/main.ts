@@ -12,7 +12,7 @@ import { UsageError } from '../infra/expected.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
-import { StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';
+import { lastMessage, StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';
 import { reportState } from '../infra/nats/states.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
@@ -20,7 +20,12 @@ import { Balances } from './balances.ts';
 import { retryReads } from './block-range.ts';
 import { type Chain, chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, runRewind, showBlock } from './cli.ts';
-import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
+import {
+  FEED_FINAL_SUBJECT,
+  FEED_STREAM,
+  METADATA_STREAM,
+  type MetadataEvent,
+} from './contract.ts';
 import { FeedWriter } from './feed.ts';
 import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
 import { Gamma } from './gamma.ts';
@@ -45,11 +50,11 @@ import {
   setSource,
 } from './metrics.ts';
 import { Operators } from './operators.ts';
-import { followOther, PendingMatches, restoreFeed } from './pending.ts';
+import { decoded, followOther, PendingMatches, restoreFeed } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
 import { refuseHalfRewound } from './rewind.ts';
 import { connectRpc, type Rpc } from './rpc.ts';
-import { ensureStreams, INGEST_BUCKET } from './streams.ts';
+import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */
 const FEED_MEMORY_MS = 600_000;
@@ -209,7 +214,7 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const shownFrom =
     toBlock === undefined
       ? await retryReads({ logger, signal, onAnswer: progress.answered }, 'head', () =>
-          firstShownBlock(kv, () => rpc.blockNumber('latest')),
+          firstShownBlock(nats, kv, feed.isComplete, () => rpc.blockNumber('latest')),
         )
       : Number.POSITIVE_INFINITY;
   const background: Promise<void>[] = [];
@@ -271,7 +276,9 @@ async function openFeed(setup: Setup, metadata: Metadata) {
   const memoryMs = FEED_MEMORY_MS + secondsMax * 1_000;
   // The chain's clock or the server's, whichever is behind.
   const sinceMs = Math.min((newest?.time ?? 0) * 1_000, storedAtMs) - memoryMs;
-  await step('feed', () => restoreFeed(nats, Math.max(sinceMs, 0), feed, pending));
+  const isComplete = await step('feed', () =>
+    restoreFeed(nats, Math.max(sinceMs, 0), feed, pending),
+  );
   const pendingFeed = new PendingFeed({
     ...{ rpc, chain, metadata, feed, operators, pending, metrics, logger, signal },
     heldBlock: newest?.number ?? -1,
@@ -289,15 +296,36 @@ async function openFeed(setup: Setup, metadata: Metadata) {
     onSource: (source) => setSource(metrics, source),
     onDropped: (reason) => metrics.dropped.inc({ reason }),
   });
-  return { writer, pendingFeed, run: () => [subscription.run(), pending.run(signal)] };
+  return { writer, pendingFeed, isComplete, run: () => [subscription.run(), pending.run(signal)] };
 }
 
-/** FEED begins at the chain's head at the first start; older blocks go to LEDGER only. */
-async function firstShownBlock(kv: Kv, head: () => Promise<number>): Promise<number> {
-  const key = 'feed_start_block';
-  const stored = await kv.get(key);
-  if (stored !== undefined) return Number(new TextDecoder().decode(stored.value));
-  const first = (await head()) + 1;
-  await kv.put(key, String(first));
+/**
+ * FEED begins at the chain's head at the first start; older blocks go to LEDGER only. If LEDGER ends before FEED, because
+ * it is read again, the blocks up to FEED's newest final match were shown by an earlier process. FEED forgets, so unless
+ * all ids since the end of LEDGER are known, as they are after a rewind, these blocks are not shown again.
+ */
+async function firstShownBlock(
+  nats: Nats,
+  kv: Kv,
+  isComplete: boolean,
+  head: () => Promise<number>,
+): Promise<number> {
+  const stored = await kv.get(FEED_START_KEY);
+  const start = stored === undefined ? undefined : Number(new TextDecoder().decode(stored.value));
+  if (start !== undefined && isComplete) return start;
+  const newest = await newestFinalOf(nats);
+  const first =
+    start === undefined
+      ? Math.min(newest ?? Number.POSITIVE_INFINITY, (await head()) + 1)
+      : Math.max(newest ?? start, start);
+  // Stored, because FEED may have forgotten that match before LEDGER reaches it.
+  if (first !== start) await kv.put(FEED_START_KEY, String(first));
   return first;
+}
+
+/** Block of FEED's newest final match. A crash may have left other matches of this block unshown. */
+async function newestFinalOf(nats: Nats): Promise<number | undefined> {
+  const message = await lastMessage(nats, FEED_STREAM, FEED_FINAL_SUBJECT);
+  const event = message === undefined ? undefined : decoded(message);
+  return event?.kind === 'final' ? event.blockNumber : undefined;
 }

@@ -401,16 +401,17 @@ const CLOCK_MS = 10_000;
 /**
  * After a restart, reads FEED since a time into the writer's memory and the table of pending matches, so that no void
  * is lost with the process. A match that was shown and is neither voided nor in LEDGER is still open. A match that was
- * voided as never mined and not restored may still be mined; all of those that FEED still holds are read.
+ * voided as never mined and not restored may still be mined; all of those that FEED still holds are read. Resolves as
+ * `FeedWriter.restore` does.
  */
 export async function restoreFeed(
   nats: Nats,
   sinceMs: number,
   feed: FeedWriter,
   pending: PendingMatches,
-): Promise<void> {
+): Promise<boolean> {
   const shown = new Map<string, ShownMessage>();
-  await feed.restore(nats, sinceMs, (message) => {
+  const isComplete = await feed.restore(nats, sinceMs, (message) => {
     if (message.subject !== FEED_MATCH_SUBJECT) return;
     const event = decoded(message);
     if (event?.kind !== 'match' || event.sent === undefined) return;
@@ -440,6 +441,7 @@ export async function restoreFeed(
     await feed.publish({ kind: 'final', blockNumber, ...about(id, found.match) });
   }
   for (const [id, { match, sent }] of shown) trackShown(pending, id, match, sent);
+  return isComplete;
 }
 
 /**
@@ -518,7 +520,7 @@ async function finalSince(
 }
 
 /** Undefined if the message is not a FEED event. */
-function decoded(message: StreamMessage): FeedEvent | undefined {
+export function decoded(message: StreamMessage): FeedEvent | undefined {
   try {
     return decodeFeedEvent(message.data);
   } catch (error) {

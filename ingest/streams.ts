@@ -18,6 +18,8 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 
 /** Bucket for the state of ingest: operators, the first block of the feed. */
 export const INGEST_BUCKET = 'ingest';
+/** Key of the first block whose matches FEED shows. It is deleted when LEDGER begins, and decided again. */
+export const FEED_START_KEY = 'feed_start_block';
 
 /**
  * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours) and METADATA (30 days), or

@@ -58,9 +58,10 @@ export async function startStillDevnet(
     async mine(blocks: number): Promise<void> {
       for (let i = 0; i < blocks; i++) await devnet.chain.rpc.call('evm_mine');
     },
-    /** Sends one match, for the next block. */
-    async trade(): Promise<void> {
-      await sender.send([(await planMatch(world, sender)).transaction]);
+    /** Sends one match, for the next block; resolves with its transaction. */
+    async trade(): Promise<string> {
+      const [hash = ''] = await sender.send([(await planMatch(world, sender)).transaction]);
+      return hash;
     },
     async number(tag: string): Promise<number> {
       const block = await rpc<{ number: string }>(url, 'eth_getBlockByNumber', [tag, false]);
