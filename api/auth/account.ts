@@ -15,7 +15,7 @@ import { hashKey, type Keys, keyFromSeed, keyIdOf, keyStatus, type StoredKey } f
 import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
 type AccountCall = CallerContext & {
-  readonly keys: Pick<Keys, 'ofAccount' | 'fetch'>;
+  readonly keys: Pick<Keys, 'ofAccount' | 'own' | 'fetch'>;
   /** Stores the keys. */
   readonly keysBucket: KeysBucket;
   /** Requests of an account today, across all api processes. */
@@ -90,7 +90,7 @@ export const me = endpoint({
   problems: [],
   run: async (call: AccountCall) => {
     const { account, keyHash, tier } = call.caller;
-    const key = ownKeyOf(call, keyHash);
+    const key = call.keys.own(account, keyHash);
     if (key === undefined) throw new Error('the key of an authenticated request is unknown');
     return { account, key: viewOf(key, call), tier: tierView(tier, TIERS[tier]) };
   },
@@ -219,12 +219,12 @@ const createKey = endpoint({
     const key = keyFromSeed(call.caller.tier, repeatable.seed);
     const keyHash = hashKey(key);
     await call.keys.fetch(keyHash);
-    const isKnown = ownKeyOf(call, keyHash) !== undefined;
+    const isKnown = call.keys.own(call.caller.account, keyHash) !== undefined;
     const answer = isKnown ? undefined : await issueNew(call, body, key).catch(unlessConflict);
     if (answer !== undefined) return answer;
     // An earlier or concurrent request has created the key.
     await call.keys.fetch(keyHash);
-    const stored = ownKeyOf(call, keyHash);
+    const stored = call.keys.own(call.caller.account, keyHash);
     if (stored === undefined) throw new Error('an existing key cannot be read');
     requireSameBody(repeatable.bodyHash, stored.record.body_hash);
     return { ...viewOf(stored, call), key };
@@ -357,14 +357,9 @@ function ownKey({ keys, caller }: AccountCall, id: string): StoredKey {
   throw new Problem({ error: 'not_found', detail: `the account has no key ${id}` });
 }
 
-function ownKeyOf({ keys, caller }: AccountCall, keyHash: string): StoredKey | undefined {
-  return keys.ofAccount(caller.account).find((one) => one.keyHash === keyHash);
-}
-
 /** The requested expiry, or the expiry of the caller's key if that is sooner. */
 function cappedExpiry(wanted: string | null, { keys, caller }: AccountCall): string | undefined {
-  const own = keys.ofAccount(caller.account).find(({ keyHash }) => keyHash === caller.keyHash)
-    ?.record.expires_at;
+  const own = keys.own(caller.account, caller.keyHash)?.record.expires_at;
   if (wanted === null) return own;
   const isLater = own !== undefined && Date.parse(own) < Date.parse(wanted);
   return isLater ? own : new Date(wanted).toISOString();

@@ -10,6 +10,7 @@ import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { follow, type Kv, parseValue } from '../../infra/nats/kv.ts';
+import { Records } from '../records.ts';
 import { Tier } from './tiers.ts';
 
 /** API keys by SHA-256 of the key. */
@@ -47,8 +48,6 @@ export type StoredKey = {
   /** Revision in the bucket, for conditional updates. */
   readonly revision: number;
 };
-
-type Known = { readonly revision: number; readonly record: KeyRecord | undefined };
 
 export type Lookup =
   | { readonly kind: 'valid'; readonly caller: Caller }
@@ -132,7 +131,7 @@ export async function openKeys(options: {
   readonly now?: () => number;
 }) {
   const { bucket, logger, now = Date.now } = options;
-  const known = new Map<string, Known>();
+  const known = new Records<KeyRecord>();
   /** Emits the hash of a key that has stopped being valid. */
   const revocations = new EventEmitter().setMaxListeners(0);
   const stop = new AbortController();
@@ -145,7 +144,7 @@ export async function openKeys(options: {
     if (value !== undefined && record === undefined) {
       logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
     }
-    known.set(keyHash, { revision, record });
+    known.set(keyHash, revision, record);
     if (lookup(keyHash, record, now()).kind !== 'valid') revocations.emit(keyHash);
   }
 
@@ -185,9 +184,12 @@ export async function openKeys(options: {
     },
     /** The known keys of an account, including revoked and expired ones. */
     ofAccount(account: string): readonly StoredKey[] {
-      return [...known].flatMap(([keyHash, { revision, record }]) =>
-        record?.account === account ? [{ keyHash, revision, record }] : [],
-      );
+      return [...known.ofAccount(account)].map(([keyHash, stored]) => ({ keyHash, ...stored }));
+    },
+    /** A known key of an account, even if it is revoked or expired. */
+    own(account: string, keyHash: string): StoredKey | undefined {
+      const stored = known.ofAccount(account).get(keyHash);
+      return stored && { keyHash, ...stored };
     },
     /** Calls back once when the key stops being valid; the returned function unsubscribes. */
     onRevoked(keyHash: string, callback: () => void): () => void {

@@ -19,6 +19,7 @@ import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { type Repeatable, requireSameBody } from '../endpoint.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
+import { Records } from '../records.ts';
 import {
   isNaked,
   longList,
@@ -33,7 +34,6 @@ const STREAMS_BUCKET = 'streams';
 /** Called on each change; undefined = the stream was deleted. */
 export type OnChange = (id: string, record: StreamRecord | undefined) => void;
 
-type Known = { readonly revision: number; readonly record: StreamRecord | undefined };
 type Stored = { readonly revision: number; readonly record: StreamRecord };
 
 const STREAM_KEY = 'stream.';
@@ -48,7 +48,7 @@ export class StreamStore {
   readonly #logger: Logger;
   readonly #now: () => number;
   readonly #onChange: OnChange;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new Records<StreamRecord>();
   #isInitialised = false;
   /** The watch has delivered every write up to this revision of the bucket. */
   #seen = 0;
@@ -77,10 +77,10 @@ export class StreamStore {
 
   /** The streams of an account, oldest first. */
   list(account: string): StreamRecord[] {
-    const records = [...this.#known.values()].flatMap(({ record }) => record ?? []);
-    return records
-      .filter((record) => record.account === account)
-      .sort((a, b) => a.createdAt.localeCompare(b.createdAt) || a.id.localeCompare(b.id));
+    const records = [...this.#known.ofAccount(account).values()].map(({ record }) => record);
+    return records.sort(
+      (a, b) => a.createdAt.localeCompare(b.createdAt) || a.id.localeCompare(b.id),
+    );
   }
 
   /** The stream as this process knows it; undefined if there is none. */
@@ -95,7 +95,7 @@ export class StreamStore {
   async find(caller: Caller, id: string): Promise<StreamRecord> {
     if (!ID.test(id)) throw notFound(id);
     // Another process may have just created it.
-    const record = this.#known.has(id) ? this.known(id) : (await this.#fetch(id))?.record;
+    const { record } = this.#known.get(id) ?? (await this.#fetch(id)) ?? {};
     if (record?.account !== caller.account) throw notFound(id);
     return record;
   }
@@ -158,13 +158,13 @@ export class StreamStore {
       const { revision } = await this.#own(caller, id);
       try {
         await this.#bucket.delete(STREAM_KEY + id, revision);
-        break;
+        // End the stream here at once. The watch delivers the actual revision later.
+        this.#learn(id, revision + 1, undefined);
+        return;
       } catch (error) {
         if (!(error instanceof KvConflictError)) throw error;
       }
     }
-    // End the stream here at once. The watch delivers the actual revision later.
-    this.#learn(id, (this.#known.get(id)?.revision ?? 0) + 1, undefined);
   }
 
   async close(): Promise<void> {
@@ -246,6 +246,8 @@ export class StreamStore {
       const id = event.key.slice(STREAM_KEY.length);
       const record = event.type === 'put' ? this.#parse(id, event.value) : undefined;
       this.#learn(id, event.revision, record);
+      // The revision of a stream that was deleted here is needed until the watch delivers the deletion.
+      if (event.type === 'delete') this.#known.forget(id);
     }
     // The initial values do not arrive in the order of their revisions.
     if (event.type === 'initialised') this.#isInitialised = true;
@@ -256,8 +258,9 @@ export class StreamStore {
   }
 
   #learn(id: string, revision: number, record: StreamRecord | undefined): void {
-    if (revision <= (this.#known.get(id)?.revision ?? 0)) return;
-    this.#known.set(id, { revision, record });
+    // What the watch has delivered and is unknown was deleted.
+    if (revision <= (this.#known.get(id)?.revision ?? this.#seen)) return;
+    this.#known.set(id, revision, record);
     this.#onChange(id, record);
   }
 

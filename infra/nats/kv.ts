@@ -57,7 +57,10 @@ export type Kv = {
   putAfter(key: string, value: Uint8Array | string, bucketRevision: number): Promise<number>;
   /** The revision of the last write in the bucket; 0 if there was none. */
   revision(): Promise<number>;
-  /** With a revision, deletes only if the key still has it, and throws KvConflictError otherwise. */
+  /**
+   * With a revision, deletes only if the key still has it, and throws KvConflictError otherwise. The mark of the deletion
+   * stays: without it, nats-server 2.10 restores the value when it recovers from a crash (nats-server issue 8505).
+   */
   delete(key: string, revision?: number): Promise<void>;
   /**
    * Yields the current values, then 'initialised', then changes until the signal aborts. If a key changes several times

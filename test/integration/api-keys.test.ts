@@ -24,10 +24,16 @@ async function msUntil(holds: () => boolean): Promise<number> {
   return performance.now() - startMs;
 }
 
-async function revoke(key: string): Promise<void> {
-  const entry = await nats.bucket.get(hashKey(key));
+async function stored(key: string) {
+  const keyHash = hashKey(key);
+  const entry = await nats.bucket.get(keyHash);
   if (entry === undefined) throw new Error('no such key');
   const record = KeyRecord.parse(JSON.parse(new TextDecoder().decode(entry.value)));
+  return { keyHash, record };
+}
+
+async function revoke(key: string): Promise<void> {
+  const { record } = await stored(key);
   await storeKey(nats.bucket, key, { ...record, revoked_at: new Date().toISOString() });
 }
 
@@ -93,6 +99,25 @@ describe('openKeys', () => {
       await nats.bucket.put(keyHash, value);
       expect((await keys.fetch(keyHash)).kind).toBe('unknown');
     }
+    await keys.close();
+  });
+
+  test('lists the keys of each account, also after one has moved or is gone', async () => {
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    const key = await issueKey(nats.bucket, 'pro', { account: 'before' });
+    const { keyHash, record } = await stored(key);
+    const accountsWithIt = () =>
+      ['before', 'after'].filter((account) => {
+        const listed = keys.ofAccount(account).map((one) => one.keyHash);
+        expect(listed).toEqual(keys.own(account, keyHash) === undefined ? [] : [keyHash]);
+        return listed.length > 0;
+      });
+    await msUntil(() => keys.find(keyHash) !== undefined);
+    expect(accountsWithIt()).toEqual(['before']);
+    await storeKey(nats.bucket, key, { ...record, account: 'after' });
+    await msUntil(() => accountsWithIt().join() === 'after');
+    await nats.bucket.delete(keyHash);
+    await msUntil(() => accountsWithIt().length === 0);
     await keys.close();
   });
 

@@ -1,10 +1,16 @@
 // Managed streams over real HTTP, with the parts of two api processes on one nats-server: listing,
 // creating, changing and deleting, what listeners get, quotas, and that each process learns of changes
 // in the other.
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { headers as createHeaders } from '@nats-io/transport-node';
+import pino from 'pino';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { EVENT_SCHEMAS } from '../../api/openapi-events.ts';
+import { StreamStore } from '../../api/streams/store.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import type { Hash } from '../../ingest/contract.ts';
 import { address, fill, hash, market, match } from '../unit/feed-matches.ts';
@@ -90,6 +96,14 @@ async function eventually<T>(ask: () => Promise<T>, wanted: (answer: T) => boole
     if (wanted(answer)) return answer;
     await delay(10);
   }
+}
+
+/** What is in use after a garbage collection. */
+async function heapBytes(): Promise<number> {
+  await delay(100);
+  setFlagsFromString('--expose-gc');
+  runInNewContext('gc')();
+  return process.memoryUsage().heapUsed;
 }
 
 describe('streams', () => {
@@ -193,6 +207,57 @@ describe('streams', () => {
     expect([changed.status, changed.body.issues]).toEqual([400, [issue]]);
     const another = await post(one, 'b', 'another');
     expect([another.status, another.body.id === first?.body.id]).toEqual([201, false]);
+  });
+
+  test('that were deleted do not come back with an older read', async () => {
+    const account = newAccount();
+    const listed = async (api: Api) =>
+      (await call(api, account, 'GET', '/streams')).body.total_count;
+    const path = `/streams/${await create(account)}`;
+    const { connection } = broker.nats;
+    const request = connection.request.bind(connection);
+    const isRead = Promise.withResolvers<void>();
+    const isDeleted = Promise.withResolvers<void>();
+    const spy = vi.spyOn(connection, 'request').mockImplementation(async (...given) => {
+      const answer = await request(...given);
+      if (given[0].endsWith('MSG.GET.KV_streams')) {
+        isRead.resolve();
+        await isDeleted.promise;
+      }
+      return answer;
+    });
+    const late = call(other, account, 'DELETE', path);
+    await isRead.promise;
+    spy.mockRestore();
+    await call(one, account, 'DELETE', path);
+    while ((await listed(other)) > 0) await delay(10);
+    isDeleted.resolve();
+    expect((await late).status).toBe(404);
+    expect(await listed(other)).toBe(0);
+  });
+
+  test('that were deleted take no memory', async () => {
+    const DELETED = 20_000;
+    let deleted = 0;
+    const store = await StreamStore.open({
+      nats: broker.nats,
+      logger: pino({ level: 'silent' }),
+      onChange: () => {
+        deleted += 1;
+      },
+    });
+    await heapBytes();
+    const before = await heapBytes();
+    const headers = createHeaders();
+    headers.set('KV-Operation', 'DEL');
+    for (let n = 0; n < DELETED; n += 1) {
+      broker.nats.connection.publish(`$KV.streams.stream.${randomUUID()}`, '', { headers });
+    }
+    while (deleted < DELETED) await delay(10);
+    const grown = (await heapBytes()) - before;
+    console.log(`${Math.round(grown / DELETED)} bytes for each deleted stream`);
+    expect(grown / DELETED).toBeLessThan(150);
+    await store.close();
   });
 
   test.each([
