@@ -38,7 +38,7 @@ export type KeepRequest = {
 };
 
 /** A request as an endpoint sees it. */
-export type EndpointRequest = {
+type EndpointRequest = {
   readonly params: Readonly<Record<string, unknown>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly body: unknown;

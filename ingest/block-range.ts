@@ -32,7 +32,7 @@ const BLOCK_LOGS_MAX = 1_000_000;
 const USEFUL_BLOOM_SHARE_MAX = 0.5;
 
 /** The blocks of a range in order; `raw` is set only if a watched contract logged something. */
-export type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | undefined };
+type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | undefined };
 
 export type RangeCounts = { readonly logs: number; readonly transactions: number };
 

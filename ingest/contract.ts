@@ -26,7 +26,7 @@ export function partitionOf(key: string): number {
 export type MicroUsdc = bigint & { readonly unit?: 'micro-USDC' };
 export type MicroShares = bigint & { readonly unit?: 'micro-shares' };
 
-export const Amount = z
+const Amount = z
   .string()
   .regex(/^\d{1,16}$/)
   .transform((text) => BigInt(text));
@@ -38,11 +38,11 @@ export const Hash = z
   .string()
   .regex(/^0x[0-9a-f]{64}$/)
   .transform((text) => text as `0x${string}`);
-export const TokenId = z.string().regex(/^\d{1,78}$/);
+const TokenId = z.string().regex(/^\d{1,78}$/);
 export const Index = z.int().nonnegative();
 const OutcomeIndex = z.union([z.literal(0), z.literal(1)]);
 /** `YYYY-MM-DDTHH:MM:SSZ`, or '' if the source has none. */
-export const IsoSecond = z.string().regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$/);
+const IsoSecond = z.string().regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$/);
 
 export type Address = z.infer<typeof Address>;
 export type Hash = z.infer<typeof Hash>;
@@ -118,7 +118,7 @@ export function winningOutcome(
  * key wins, so repeated or reordered messages are harmless.
  *
  * Subjects are per partition, not per key. With a million keys, a nats-server 2.9 or 2.10 would need 220 MB at rest
- * and 970 MB while a fifth of them is replaced, and reading them back would take three times as long
+ * and 980 MB while a fifth of them is replaced, and reading them back would take three times as long
  * (docs/decisions/0005-metadata.md).
  */
 
@@ -222,14 +222,13 @@ const OrderAmount = z
   .transform((text) => BigInt(text));
 
 /** The order behind a fill, from calldata, with its original size. */
-export const Order = z.object({
+const Order = z.object({
   shares: OrderAmount,
   usdc: OrderAmount,
   signatureType: z.int().min(0).max(255),
   /** Milliseconds since the epoch; 0 when the order carries none. */
   timestampMs: z.int().nonnegative(),
 });
-export type Order = z.infer<typeof Order>;
 
 const FeedTrader = Profile.pick({
   address: true,

@@ -109,7 +109,7 @@ export class DecodeError extends Error {
   }
 }
 
-export type Side = 'BUY' | 'SELL';
+type Side = 'BUY' | 'SELL';
 
 /** A fill; amounts in micro-units, `usdc` without the fee. */
 export type MatchedFill = {

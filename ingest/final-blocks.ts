@@ -246,7 +246,7 @@ export class Contradictions {
  * then the blocks should be read again. Throws FinalReorgError if all endpoints keep returning another block with
  * this number, and RpcError if none has one.
  */
-export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
+async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
   const others = new Set<string>();
   for (let query = 0; query < FORK_QUERIES; query++) {
     const hashes = (await rpc.hashesOf(held.number)).filter((hash) => hash !== undefined);

@@ -39,7 +39,7 @@ import type { PendingMetrics } from './metrics.ts';
 /** Enough for half an hour at 10 matches per second, or for the 20 s until finality at 500 per second. */
 export const PENDING_MATCHES_MAX = 20_000;
 /** Matches that were voided as never mined and may still be mined. */
-export const VOIDED_MATCHES_MAX = 10_000;
+const VOIDED_MATCHES_MAX = 10_000;
 /** Consecutive final blocks without a receipt after which a match counts as replaced. */
 const ABSENT_MIN = 2;
 const JUDGE_MS = 500;

@@ -26,7 +26,7 @@ const DOUBT_MS = 2_000;
 const NEWEST = 0.1;
 
 /** Why a chain node's response was rejected; the class determines the handling. */
-export const RPC_ERROR_CLASSES = [
+const RPC_ERROR_CLASSES = [
   /** The connection failed or broke. */
   'network',
   'timeout',

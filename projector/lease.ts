@@ -46,7 +46,7 @@ export function partitionsOf(index: number, count: number): readonly number[] {
 export class LeaseLostError extends ExpectedError {}
 
 /** Another process held a lease for longer than `patienceMs`; the message names that process. */
-export class LeaseTakenError extends ExpectedError {}
+class LeaseTakenError extends ExpectedError {}
 
 export type LeaseOptions = {
   readonly kv: Kv;

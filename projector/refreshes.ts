@@ -29,7 +29,7 @@ export function pauseAfter(view: string, durationMs: number): number {
   return Math.min(wanted, PAUSE_MAX[view] ?? 300);
 }
 
-/** These read everything and need not be newer: market_stats counts anew what changed since, search ranks by the others. */
+/** These read everything and may be old: market_stats adds what came after market_counts, and search_traders only ranks. */
 const SELDOM = ['market_counts_mv', 'search_traders_mv'];
 
 const Refreshed = z.object({ view: z.string(), ms: z.coerce.number(), schedule: z.string() });

@@ -80,7 +80,7 @@ const TierView = z
   })
   .meta({ id: 'Tier' });
 
-export const me = endpoint({
+const me = endpoint({
   name: 'me',
   path: '/v2/user/me',
   summary: 'Your account and its limits',

@@ -27,7 +27,7 @@ type Value<One extends Option> = One extends { readonly isList: true }
         ? string | undefined
         : boolean;
 
-export type Flags<Own extends Options> = { readonly [Name in keyof Own]: Value<Own[Name]> };
+type Flags<Own extends Options> = { readonly [Name in keyof Own]: Value<Own[Name]> };
 
 /** The environment of a command. */
 export type Context = {

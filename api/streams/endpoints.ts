@@ -40,7 +40,7 @@ const HISTORY_LIMIT_MAX = 1_000;
 const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
 
 /** Accepts any string, because an id that the account does not have is a 404, not a 400. */
-export const StreamId = z.object({
+const StreamId = z.object({
   id: z
     .string()
     .meta({ type: 'string', format: 'uuid', description: 'stream id', examples: [ID_EXAMPLE] }),
@@ -71,7 +71,7 @@ const EndedSession = Session.extend({
     .meta({ description: 'events delivered; null if unknown', examples: [1234] }),
 });
 
-export const listStreams = endpoint({
+const listStreams = endpoint({
   name: 'streams',
   method: 'get',
   path: '/streams',
@@ -161,7 +161,7 @@ const deleteStream = endpoint({
   },
 });
 
-export const listSessions = endpoint({
+const listSessions = endpoint({
   name: 'sessions',
   method: 'get',
   path: '/sessions',
@@ -184,7 +184,7 @@ export const listSessions = endpoint({
   },
 });
 
-export const listEndedSessions = endpoint({
+const listEndedSessions = endpoint({
   name: 'endedSessions',
   method: 'get',
   path: '/sessions/history',

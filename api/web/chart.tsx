@@ -11,7 +11,7 @@ import { colour, colours } from './theme.ts';
 type Values = readonly (number | null)[];
 
 /** Colours are names of custom properties in the style sheet. */
-export type Series =
+type Series =
   | {
       readonly kind: 'line' | 'bars';
       readonly values: Values;

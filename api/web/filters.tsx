@@ -6,7 +6,7 @@ import { SelectField, TypedField } from './controls.tsx';
 import { query, setQuery } from './route.ts';
 import type { Column } from './table.tsx';
 
-export const TAGS = [
+const TAGS = [
   ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
   ...['tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey'],
   ...['soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],

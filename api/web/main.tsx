@@ -24,7 +24,7 @@ openShortcuts();
 
 const STREAMS_NEED_A_KEY = 'Streams belong to an account, so they need a key.';
 
-/** Another key begins the view anew, so that nothing goes on reading with the old one. */
+/** Remounts the view when the key changes, so that no request uses the old one. */
 function Page() {
   return <Shell>{canRead.value ? <View key={key.value} /> : <KeyPrompt />}</Shell>;
 }

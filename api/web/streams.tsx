@@ -153,13 +153,7 @@ function Quotas(props: {
 
 const ENTRIES_SHOWN = 6;
 
-export function StreamRow({
-  stream,
-  onDone,
-}: {
-  readonly stream: Stream;
-  readonly onDone: () => void;
-}) {
+function StreamRow({ stream, onDone }: { readonly stream: Stream; readonly onDone: () => void }) {
   const [editing, setEditing] = useState(false);
   const [asking, setAsking] = useState(false);
   const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
@@ -279,7 +273,7 @@ type Texts = Readonly<Record<'name' | (typeof LISTS)[number]['name'], string>>;
 const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '', markets: '' };
 
 /** The form to edit the name and filters of a stream, or to create one for the traders in the URL. */
-export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
+function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
   const { stream, onDone } = props;
   const [texts, setTexts] = useState<Texts>(
     stream === undefined

@@ -2,7 +2,7 @@
 import { type ComponentChildren, Fragment } from 'preact';
 import { Scroll } from './controls.tsx';
 
-export type Order = 'asc' | 'desc';
+type Order = 'asc' | 'desc';
 
 export type Column<Row> = {
   readonly title: ComponentChildren;

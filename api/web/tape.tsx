@@ -251,7 +251,7 @@ const PARTICIPANT: readonly Column<Participant & { readonly index: number }>[] =
 ];
 
 /** One match with all its participants, in a drawer next to the tape. */
-export function TapeDetail(props: {
+function TapeDetail(props: {
   readonly row: Row;
   /** Notifies of changes to the row. */
   readonly store: TapeStore;

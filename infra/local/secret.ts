@@ -7,7 +7,7 @@ import { readText } from './lock.ts';
 const SECRET = /^[0-9a-f]{64}$/;
 
 /** Returns the secret in the file. Writes a new one if the file is missing or incomplete. */
-export function secretIn(file: string): string {
+function secretIn(file: string): string {
   const stored = readText(file);
   if (SECRET.test(stored)) return stored;
   const secret = randomBytes(32).toString('hex');

@@ -65,7 +65,7 @@ type ClickHouse = {
 };
 
 /** Another program uses the API's port. */
-export class PortTakenError extends ExpectedError {}
+class PortTakenError extends ExpectedError {}
 
 type Chain = { readonly RPC_URL: string; readonly GAMMA_URL: string };
 

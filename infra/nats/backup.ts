@@ -23,7 +23,7 @@ const Restore = z.object({ error: ApiError.optional(), deliver_subject: z.string
 const Restored = z.object({ error: ApiError.optional() });
 
 /** The server did not save or restore the stream. */
-export class StreamCopyError extends ExpectedError {
+class StreamCopyError extends ExpectedError {
   override readonly name = 'StreamCopyError';
 }
 

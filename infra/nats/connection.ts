@@ -30,9 +30,9 @@ import { ExpectedError } from '../expected.ts';
 import { retry } from '../retry.ts';
 
 /** Status changes of the library, without its periodic pings. */
-export type NatsStatus = Exclude<Status, { type: 'ping' }>;
+type NatsStatus = Exclude<Status, { type: 'ping' }>;
 
-export type NatsStatusListener = (status: NatsStatus) => void;
+type NatsStatusListener = (status: NatsStatus) => void;
 
 /** A connection and its JetStream clients. */
 export type Nats = {

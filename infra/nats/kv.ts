@@ -18,7 +18,7 @@ export type KvOptions = {
   readonly replicas?: number;
 };
 
-export type KvEntry = {
+type KvEntry = {
   readonly key: string;
   readonly value: Uint8Array;
   /** Grows with every write in the bucket, so it can be used as a fencing token. */

@@ -29,7 +29,7 @@ export type ExchangeOptions = {
 /** The real exchange over `days` days. */
 export const REAL = { days: 30, fills: 150_000_000, traders: 500_000, makers: 300 } as const;
 /** Mean number of fills of a generated match. */
-export const FILLS_PER_MATCH = 2.72;
+const FILLS_PER_MATCH = 2.72;
 const BLOCK_SECONDS = 2;
 const GENESIS = 1_590_824_836;
 const EXCHANGE = `0x${'e1'.repeat(20)}` as Address;
@@ -44,9 +44,9 @@ const RECENT_MAX = 32;
 /** Shares are multiples of 0.01 and prices of 0.001, so that amounts of money are exact. */
 const SHARE_STEP = 10_000;
 
-export const blockOf = (time: number) => Math.floor((time - GENESIS) / BLOCK_SECONDS);
+const blockOf = (time: number) => Math.floor((time - GENESIS) / BLOCK_SECONDS);
 
-export function tradersOf(size: number) {
+function tradersOf(size: number) {
   const makers = Math.max(4, Math.round(REAL.makers * size));
   return { makers, all: makers + Math.max(100, Math.round(REAL.traders * size)) };
 }

@@ -43,7 +43,7 @@ const FACTS = 10_000;
 const EVENTS_AT_ONCE = 1_000;
 const STATEMENT_MS_MAX = 4 * 3_600_000;
 
-export type ListedMarket = {
+type ListedMarket = {
   readonly conditionId: Hash;
   readonly id: number;
   readonly slug: string;

@@ -16,7 +16,7 @@ function sum(values: readonly bigint[]): number {
   return Number(values.reduce((total, value) => total + value, 0n));
 }
 
-export function iso(seconds: number): string {
+function iso(seconds: number): string {
   return `${new Date(seconds * 1_000).toISOString().slice(0, 19)}Z`;
 }
 
@@ -32,7 +32,7 @@ function markOf({ matches, resolution }: ChainMarket) {
   return { paid, whole: last.shares, time: last.time, source: 'last_match' };
 }
 
-export function markObject(market: ChainMarket) {
+function markObject(market: ChainMarket) {
   const { paid, whole, time, source } = markOf(market);
   const first = Number((paid * MICRO) / whole);
   return { price_1: first, price_2: 1_000_000 - first, time: iso(time), source };

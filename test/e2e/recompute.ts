@@ -70,7 +70,7 @@ export type ChainMarket = {
 export type Close = { readonly usdc: bigint; readonly shares: bigint; readonly time: number };
 
 /** PnL of a trader. */
-export type Equity = { realised: bigint; unrealised: bigint };
+type Equity = { realised: bigint; unrealised: bigint };
 
 export type Chain = {
   /** By condition id. */

@@ -4,7 +4,7 @@
  */
 import { Random } from '../../infra/local/devnet/random.ts';
 
-export const FAULTS = [
+const FAULTS = [
   // Of an HTTP request.
   'drop',
   'delay',

@@ -25,8 +25,8 @@ const TRANSPORT_FAULTS = [
   'server_error',
 ] as const;
 
-export type RpcCall = { readonly method: string; readonly params: unknown[] };
-export type Hold = {
+type RpcCall = { readonly method: string; readonly params: unknown[] };
+type Hold = {
   /** Resolves when the request has arrived. */
   readonly reached: Promise<void>;
   readonly release: () => void;

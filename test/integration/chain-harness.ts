@@ -138,7 +138,7 @@ export type Reply = { readonly id: number; result?: unknown; error?: unknown };
 /** What an endpoint answers: a JSON body, or raw text with status and headers. */
 export type Misbehave = (calls: readonly Call[], replies: Reply[]) => Changed | Promise<Changed>;
 type Changed = readonly Reply[] | Raw | undefined;
-export type Raw = {
+type Raw = {
   readonly status?: number;
   readonly headers?: Record<string, string>;
   readonly text: string;

@@ -1,6 +1,6 @@
 /** The order feed read again from the API: what a tape must have shown between two positions. */
 
-export type Replayed = {
+type Replayed = {
   readonly position: string;
   readonly txHash: string;
   readonly usdc: string;

@@ -6,7 +6,7 @@
 import type { Hex } from 'viem';
 
 export const BUY = 0;
-export const SELL = 1;
+const SELL = 1;
 const PPM = 1_000_000n;
 const TRIES_MAX = 1_000;
 const ZERO_WORD: Hex = `0x${'00'.repeat(32)}`;
@@ -60,7 +60,7 @@ export type Outcome = {
 };
 
 /** The floor of making · takerAmount / makerAmount. */
-export function entitled(order: ModelOrder, making: bigint): bigint {
+function entitled(order: ModelOrder, making: bigint): bigint {
   // By binary search instead of division, to test against the definition.
   let [low, high] = [0n, making * order.takerAmount + 1n];
   while (high - low > 1n) {

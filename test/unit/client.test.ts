@@ -1,16 +1,11 @@
 /** Parts of the client without a server: the parser of event streams, the retry delays, and the types. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { generate } from '../../api/client/generate.ts';
 import { ApiError, backoffMs, ConnectionError, isTransient } from '../../api/client/http.ts';
 import { Fillstream } from '../../api/client/index.ts';
 import { type Block, BlockParser, EVENT_TYPES } from '../../api/client/stream.ts';
 import { OPEN_API } from '../../api/docs.ts';
 import type { JsonSchema } from '../../api/openapi.ts';
-
-const FOLDER = join(import.meta.dirname, '../../api/client');
 
 function parsed(...chunks: readonly Uint8Array[]): Block[] {
   const parser = new BlockParser();
@@ -133,12 +128,6 @@ test('a client rejects an invalid URL, and a key that cannot be sent', () => {
 });
 
 describe('types', () => {
-  test('match the API: npm run client:types generates them', () => {
-    for (const [name, text] of Object.entries(generate())) {
-      expect(readFileSync(join(FOLDER, name), 'utf8'), name).toBe(text);
-    }
-  });
-
   test('name every event of the streams', () => {
     const streams = ['/v1/stream/orders', '/streams/{id}'].map((path) => {
       const schema = OPEN_API.paths[path]?.get?.responses[200]?.content?.['text/event-stream'];

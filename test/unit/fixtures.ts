@@ -11,7 +11,7 @@ export function runs(long: number): number {
 
 export const POLYGON = 137;
 export const EXCHANGE = '0xe111180000d2663c0091e4f400237545b87b996b';
-export const NEG_RISK_EXCHANGE = '0xe2222d279d744050d28e00520010520000310f59';
+const NEG_RISK_EXCHANGE = '0xe2222d279d744050d28e00520010520000310f59';
 export const CONDITIONAL_TOKENS = '0x4d97dcd97ec945f40cf65f87097ace5ea0476045';
 
 export const WATCHED = {

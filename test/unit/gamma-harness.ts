@@ -37,7 +37,7 @@ export type Fault =
   | 'disconnect'
   | undefined;
 
-export const USDC_E = '0x2791bca1f2de4661ed88a30c99a7a9449aa84174';
+const USDC_E = '0x2791bca1f2de4661ed88a30c99a7a9449aa84174';
 export const WRAPPED = '0x3a3bd7bb9528e159577f7c2e685cc81a765002e2';
 export const EXCHANGE = '0xe111180000d2663c0091e4f400237545b87b996b';
 export const NEG_RISK_EXCHANGE = '0xe2222d279d744050d28e00520010520000310f59';

@@ -47,7 +47,7 @@ type State = {
 };
 
 /** The chain in the directory cannot be replayed. */
-export class JournalError extends Error {}
+class JournalError extends Error {}
 
 /** Runs an anvil on a state until `use` is done, then writes its state. */
 export type Replayer = (

@@ -7,14 +7,7 @@ import { type Hex, keccak256, toHex } from 'viem';
 import { Random } from './random.ts';
 import { TOPICS, type Topic } from './topics.ts';
 
-export type HabitName =
-  | 'market-maker'
-  | 'whale'
-  | 'sharp'
-  | 'loser'
-  | 'arbitrageur'
-  | 'bot'
-  | 'casual';
+type HabitName = 'market-maker' | 'whale' | 'sharp' | 'loser' | 'arbitrageur' | 'bot' | 'casual';
 
 type Habit = {
   readonly name: HabitName;

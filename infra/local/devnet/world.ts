@@ -152,7 +152,7 @@ export class World {
 }
 
 /** Redeems the positions of these owners. */
-export function redemptions(market: Market, owners: readonly Hex[]): readonly Transaction[] {
+function redemptions(market: Market, owners: readonly Hex[]): readonly Transaction[] {
   const transactions: Transaction[] = [];
   for (let i = 0; i < owners.length; i += OWNERS_PER_REDEMPTION) {
     const args = [market.conditionId, owners.slice(i, i + OWNERS_PER_REDEMPTION)] as const;
