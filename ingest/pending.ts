@@ -122,15 +122,18 @@ export class PendingMatches {
     return false;
   }
 
-  /** Call this before publishing a match. Pass `match` if an earlier process published it. */
-  track(shown: Shown, match?: FeedMatch): void {
+  /**
+   * Call this before publishing a match. Pass `match` if an earlier process published it, and `wasFinal` if it was final
+   * in a block that LEDGER lacks now, because its blocks are read again.
+   */
+  track(shown: Shown, match?: FeedMatch, wasFinal = false): void {
     this.#add({
       ...shown,
       heads: this.#heads,
       match,
       final: undefined,
       sinceTime: shown.minedTime,
-      mined: shown.minedTime !== undefined || match?.pending === false,
+      mined: shown.minedTime !== undefined || match?.pending === false || wasFinal,
       absent: 0,
     });
   }
@@ -440,7 +443,9 @@ export async function restoreFeed(
     // The process ended between the block in LEDGER and this message.
     await feed.publish({ kind: 'final', blockNumber, ...about(id, found.match) });
   }
-  for (const [id, { match, sent }] of shown) trackShown(pending, id, match, sent);
+  for (const [id, { match, sent }] of shown) {
+    trackShown(pending, id, match, sent, feed.has(feedSequelId('final', id)));
+  }
   return isComplete;
 }
 
@@ -463,9 +468,15 @@ export function followOther(
   if (!isOver && pending.makeRoom()) trackShown(pending, id, event, event.sent);
 }
 
-function trackShown(pending: PendingMatches, id: string, match: FeedMatch, sent: Sent): void {
+function trackShown(
+  pending: PendingMatches,
+  id: string,
+  match: FeedMatch,
+  sent: Sent,
+  wasFinal = false,
+): void {
   const { txHash, detectedAtMs } = match;
-  pending.track({ id, txHash, detectedAtMs, ...sent }, match);
+  pending.track({ id, txHash, detectedAtMs, ...sent }, match, wasFinal);
 }
 
 type Sent = NonNullable<FeedMatch['sent']>;

@@ -218,6 +218,39 @@ describe('the volume', () => {
   });
 });
 
+describe('the history', () => {
+  const genesisTime = NOW - 30 * 86_400;
+  const world = new World({ seed: 5, genesisTime, traders: 150 }, 'history');
+  const span = { startTime: genesisTime + 1, endTime: NOW, matches: 6_000, matchesPerSecond: 2 };
+  const blocks = [...planHistory(world, { seed: 5, ...span })];
+
+  test('has a daily rhythm', () => {
+    const matchesBetween = (from: number, to: number) =>
+      blocks.reduce((sum, { time, matches }) => {
+        const hour = (time % 86_400) / 3_600;
+        return sum + (time < NOW - 86_400 && hour >= from && hour < to ? matches.length : 0);
+      }, 0);
+    expect(matchesBetween(16, 22) / matchesBetween(4, 10)).toBeGreaterThan(2);
+  });
+
+  test('lets about a fifth of what was bought at 20 cents win', () => {
+    const bought = blocks.flatMap(({ matches }) =>
+      matches.flatMap((match) =>
+        settle(match).flatMap(({ order, making, taking }) => {
+          const price = Number(making) / Number(taking);
+          if (order.side !== BUY || price < 0.15 || price > 0.25) return [];
+          const { tokenIds, payouts } = match.market;
+          return [{ price, wins: payouts[tokenIds.indexOf(order.tokenId)] ?? 0 }];
+        }),
+      ),
+    );
+    expect(bought.length).toBeGreaterThan(500);
+    const wins = mean(bought.map((one) => one.wins));
+    // The buyers know a little more than the price.
+    expect(Math.abs(wins - mean(bought.map(({ price }) => price)))).toBeLessThan(0.05);
+  });
+});
+
 describe('makeTraders', () => {
   test('returns the same distinct wallets for the same seed', () => {
     const traders = makeTraders(1, 150);

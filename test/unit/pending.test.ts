@@ -262,4 +262,14 @@ describe('PendingMatches', () => {
     const [ended] = (await metrics.ended.get()).values.filter(({ value }) => value > 0);
     expect(ended).toMatchObject({ labels: { outcome: 'unconfirmed' }, value: 1 });
   });
+
+  test('drops matches that were final, to make room while LEDGER is read again', () => {
+    const { pending } = setUp();
+    for (let n = 1; n <= PENDING_MATCHES_MAX; n += 1) {
+      const shown = match(n);
+      const { txHash } = shown;
+      pending.track({ id: `${n}`, txHash, sender: SENDER, nonce: n, detectedAtMs: 0 }, shown, true);
+    }
+    expect(pending.makeRoom()).toBe(true);
+  });
 });

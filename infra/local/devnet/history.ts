@@ -25,6 +25,12 @@ type HistoryBlock = {
   readonly matches: readonly Match[];
 };
 
+const DAY_SECONDS = 86_400;
+/** UTC. */
+const PEAK_HOUR = 19;
+/** The busiest hour has four times the matches of the quietest. */
+const SWING = 0.6;
+const EVEN_SECONDS = 6 * 3_600;
 /** This share of the matches is spread evenly over the history; the rest forms the ramp at its end. */
 const EVEN_PART = 0.42;
 const ROUNDS = 20;
@@ -101,6 +107,16 @@ function rampSeconds(matches: number, rate: number, span: number): number {
   return scale;
 }
 
+/**
+ * How busy that second is: most in the evening of Europe and the afternoon of America, least twelve hours later. The last
+ * hours are even, because live trading that follows has no rhythm.
+ */
+function activity(time: number, ago: number): number {
+  const hours = (time % DAY_SECONDS) / 3_600 - PEAK_HOUR;
+  const swing = SWING * Math.min(1, ago / EVEN_SECONDS);
+  return 1 + swing * Math.cos((hours / 24) * 2 * Math.PI);
+}
+
 /** Ascending timestamps of the blocks, dense towards the end; the last is the end time. */
 function blockTimes(options: HistoryOptions, random: Random): readonly number[] {
   const count = Math.max(2, Math.ceil(options.matches / HISTORY_BLOCK_MATCHES));
@@ -108,11 +124,15 @@ function blockTimes(options: HistoryOptions, random: Random): readonly number[] 
   const span = options.endTime - options.startTime - 1;
   const scale = rampSeconds(options.matches * (1 - EVEN_PART), options.matchesPerSecond, span);
   for (let i = 0; i < count; i++) {
-    const ago =
-      i < count * EVEN_PART
-        ? random.between(0, span)
-        : scale * ((1 + span / scale) ** random.unit() - 1);
-    times.add(Math.floor(options.endTime - ago));
+    let [ago, time] = [0, 0];
+    do {
+      ago =
+        i < count * EVEN_PART
+          ? random.between(0, span)
+          : scale * ((1 + span / scale) ** random.unit() - 1);
+      time = Math.floor(options.endTime - ago);
+    } while (random.unit() * (1 + SWING) > activity(time, ago));
+    times.add(time);
   }
   return [...times].sort((a, b) => a - b);
 }

@@ -225,6 +225,7 @@ export class Journal {
     const until = this.head;
     const first = this.#newestState();
     const older = this.#segments.filter((one) => one >= first);
+    this.#removeUnfinished();
     this.#begin();
     const file = this.#file(until, 'state');
     await replayer(this.#stateOf(first), `${file}.new`, async (rpc) => {
@@ -245,6 +246,13 @@ export class Journal {
       rmSync(this.#file(old, 'blocks'), { force: true });
     }
     this.#segments = this.#segments.filter((one) => one >= (base ?? 0));
+  }
+
+  /** States that a stop, a kill or a full disk left unfinished. */
+  #removeUnfinished(): void {
+    for (const name of readdirSync(this.#directory)) {
+      if (name.endsWith('.state.new')) rmSync(join(this.#directory, name));
+    }
   }
 
   #newestState(): number {

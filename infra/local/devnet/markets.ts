@@ -50,6 +50,8 @@ const SLOT_IDS = 16;
 /** Slots are counted from some time before the genesis, since the first events opened before it. */
 const SLOTS_BEFORE = 100;
 const CACHED_EVENTS_MAX = 5_000;
+/** Far more than the markets that are listed at a time. */
+const TOKEN_IDS_MAX = 20_000;
 const EVEN_SPLIT_CHANCE = 0.03;
 
 export class Calendar {
@@ -155,7 +157,7 @@ export function rememberTokenIds(conditionId: Hex, ids: readonly [bigint, bigint
   tokenIds.set(conditionId, ids);
 }
 
-const tokenIds = new Map<Hex, readonly [bigint, bigint]>();
+const tokenIds = new LRUCache<Hex, readonly [bigint, bigint]>({ max: TOKEN_IDS_MAX });
 
 /** Computed on first use and kept: square roots over a large field are slow. */
 function tokenIdsOf(conditionId: Hex): readonly [bigint, bigint] {
