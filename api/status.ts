@@ -18,6 +18,7 @@ import {
   MATCHES_SUBJECT,
   newestMessage,
 } from '../ingest/ledger.ts';
+import { TIME_FRAMES } from './analytics/leaderboard.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { rowOf, seconds, typed } from './analytics/rows.ts';
 import { count as counted } from './analytics/schemas.ts';
@@ -27,7 +28,6 @@ import { type AgeLimits, projectedTo } from './health.ts';
 type StatusCall = Context & { readonly status: () => Promise<Status> };
 
 const READ_AGE_MS_MAX = 1_000;
-const BOARDS = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 
 const millisecond = (what: string) =>
   z
@@ -94,7 +94,7 @@ const Status = z.object({
   boards: z.array(
     z.object({
       time_frame: z
-        .enum(BOARDS)
+        .enum(TIME_FRAMES)
         .meta({ description: 'time frame of the leaderboard', examples: ['1D'] }),
       refreshed_at: millisecond(
         'when the leaderboard was last computed; empty while it has no trader',
@@ -142,7 +142,10 @@ const refreshed = (frame: string) => refreshedAt(`leaderboard_${frame.toLowerCas
 const Row = rowOf({
   newest_trade: seconds('(SELECT max(last_trade_at) FROM trader_activity)'),
   markets: typed(refreshedAt('market_stats'), z.coerce.number<string>().int()),
-  boards: typed(`[${BOARDS.map(refreshed).join(', ')}]`, z.array(z.coerce.number<string>().int())),
+  boards: typed(
+    `[${TIME_FRAMES.map(refreshed).join(', ')}]`,
+    z.array(z.coerce.number<string>().int()),
+  ),
 });
 
 const SQL = `SELECT ${Row.columns}`;
@@ -178,7 +181,7 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
       reason: reasonsText(reasons),
     })),
     markets: { refreshed_at: iso(row.markets), age_seconds: since(row.markets) },
-    boards: BOARDS.map((frame, index) => {
+    boards: TIME_FRAMES.map((frame, index) => {
       const refreshedMs = row.boards[index] ?? 0;
       return {
         time_frame: frame,

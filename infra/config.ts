@@ -9,6 +9,12 @@ import { ExpectedError } from './expected.ts';
 
 const Port = z.coerce.number().int().min(0).max(65_535);
 const Text = z.string().min(1).optional();
+/**
+ * `full`: the node pushes bodies (bor, geth, anvil). `alchemy`: it pushes the bodies of calls to the exchanges.
+ * `hashes`: it pushes hashes, and we look up the bodies. `txpool`: we poll the pool.
+ */
+export const MEMPOOL_SOURCES = ['full', 'alchemy', 'hashes', 'txpool'] as const;
+
 const Address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'must be an address, 0x and 40 hex digits');
 const ContractAddress = Address.transform((text) => text.toLowerCase() as `0x${string}`);
 
@@ -121,7 +127,7 @@ export const IngestConfig = z.object({
     .union([z.literal('finalized'), z.coerce.number().int().min(0).max(1_000)])
     .default('finalized'),
   OPERATORS: listOf(Address),
-  MEMPOOL: z.enum(['auto', 'full', 'alchemy', 'hashes', 'txpool', 'off']).default('auto'),
+  MEMPOOL: z.enum(['auto', ...MEMPOOL_SOURCES, 'off']).default('auto'),
   PENDING_SECONDS_MAX: z.coerce.number().int().min(1).max(86_400).default(120),
 });
 export type IngestConfig = z.infer<typeof IngestConfig>;

@@ -21,6 +21,7 @@ import { Hash, Index } from './contract.ts';
 import {
   type Block,
   type BlockRange,
+  type BlockRef,
   type LedgerMessage,
   lastBlock,
   parseRange,
@@ -41,7 +42,6 @@ const ZSTD_LEVEL = 1;
 /** The archive is damaged or incomplete, or its blocks differ from those of LEDGER. The message names the file. */
 export class ArchiveError extends UnreadableLedgerError {}
 
-export type BlockRef = Pick<Block, 'number' | 'hash'>;
 type Counts = z.output<typeof Counts>;
 export type ArchivedFile = z.output<typeof ArchivedFile>;
 /** A message as it was stored in LEDGER. */

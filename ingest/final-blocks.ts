@@ -22,13 +22,14 @@ import type { Chain } from './chains.ts';
 import { decodeLogs, TOPICS } from './decode.ts';
 import {
   type Block,
+  type BlockRef,
   type LedgerMessage,
   lastBlock,
   messageUpTo,
   newestMessage,
   RangeEncoder,
 } from './ledger.ts';
-import { type BlockRef, type FinalBlock, type LedgerWriter, readEnd } from './ledger-writer.ts';
+import { type FinalBlock, type LedgerWriter, readEnd } from './ledger-writer.ts';
 import type { Metadata } from './metadata.ts';
 import type { FinalBlocksProgress } from './metrics.ts';
 import type { Header, RangeLog, Rpc } from './rpc.ts';

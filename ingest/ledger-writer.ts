@@ -35,8 +35,6 @@ export class LedgerStateError extends ExpectedError {}
 /** Another ingest writes LEDGER. */
 export class LedgerFencedError extends ExpectedError {}
 
-export type BlockRef = Pick<Block, 'number' | 'hash'>;
-
 /** Where LEDGER ends. */
 export type LedgerEnd = {
   /** Newest block; undefined if LEDGER covers none. */

@@ -47,6 +47,8 @@ export type Block = {
   readonly refused: readonly Refused[];
 };
 
+export type BlockRef = Pick<Block, 'number' | 'hash'>;
+
 /** A block without events. */
 export function emptyBlock({ number, hash, time }: Pick<Block, 'number' | 'hash' | 'time'>): Block {
   return { number, hash, time, matches: [], resolutions: [], refused: [] };

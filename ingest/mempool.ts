@@ -9,6 +9,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { numberToHex } from 'viem';
 import { z } from 'zod';
+import type { IngestConfig, MEMPOOL_SOURCES } from '../infra/config.ts';
 import { upTo } from '../infra/lru.ts';
 import { parsed, Quantity, Transaction } from './rpc.ts';
 import { RpcError, RpcPool, withoutCredentials } from './rpc-pool.ts';
@@ -31,13 +32,8 @@ const MUTE_HEADS_MAX = 10;
  */
 const TRANSIENT_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 429]);
 
-/**
- * `full`: the node pushes bodies (bor, geth, anvil). `alchemy`: it pushes the bodies of calls to the exchanges.
- * `hashes`: it pushes hashes, and we look up the bodies. `txpool`: we poll the pool.
- */
-export const MEMPOOL_SOURCES = ['full', 'alchemy', 'hashes', 'txpool'] as const;
 export type MempoolSource = (typeof MEMPOOL_SOURCES)[number];
-export type MempoolSetting = 'auto' | MempoolSource | 'off';
+export type MempoolSetting = IngestConfig['MEMPOOL'];
 
 /**
  * The sources to try, best first. If none is usable, the source is `off`, and matches are first seen in blocks.

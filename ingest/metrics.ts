@@ -6,6 +6,7 @@
 
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { MEMPOOL_SOURCES } from '../infra/config.ts';
 import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
@@ -14,9 +15,7 @@ import type { BlockFacts } from './blocks.ts';
 import { VOID_REASONS } from './contract.ts';
 import { REFUSAL_REASONS } from './decode.ts';
 import type { Gamma } from './gamma.ts';
-import type { Block } from './ledger.ts';
-import type { BlockRef } from './ledger-writer.ts';
-import { MEMPOOL_SOURCES } from './mempool.ts';
+import type { Block, BlockRef } from './ledger.ts';
 import type { Metadata } from './metadata.ts';
 import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-pool.ts';

@@ -9,10 +9,10 @@ import { z } from 'zod';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { retry } from '../infra/retry.ts';
+import { Address } from './contract.ts';
 
 const KEY = 'operators';
 
-const Address = z.string().regex(/^0x[0-9a-f]{40}$/);
 /** Every exchange. */
 const ALL = '*';
 const Stored = z.array(

@@ -39,7 +39,7 @@ import {
   exchangeTables,
   refreshReaders,
 } from './rebuild-tables.ts';
-import { Store } from './store.ts';
+import { Store, UInt } from './store.ts';
 
 const HELP = `npm run rebuild -- [--yes]
 
@@ -66,7 +66,6 @@ const NEAR_BLOCKS = 500;
 const PASSES_MAX = 8;
 const ALL_PARTITIONS = partitionsOf(0, 1);
 
-const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
 const Stored = z.object({ fills: UInt, first_block: UInt });
 
 type Parts = {

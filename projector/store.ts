@@ -23,7 +23,7 @@ const INSERT_MARK = 'fillstream-projector';
 const FENCE_POLL_MS = 50;
 const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
 
-const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
+export const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
 const Amount = z.union([z.number(), z.string()]).transform((value) => BigInt(value));
 
 const Tip = z.object({

@@ -39,7 +39,7 @@ const BOARDS = {
   '7D': 'leaderboard_7d',
   '30D': 'leaderboard_30d',
 } as const;
-const TIME_FRAMES = Object.keys(BOARDS) as (keyof typeof BOARDS)[];
+export const TIME_FRAMES = Object.keys(BOARDS) as (keyof typeof BOARDS)[];
 const FRAME_SECONDS = {
   '1H': 3_600,
   '4H': 14_400,

@@ -9,7 +9,7 @@ import { createSlots } from '../../infra/slots.ts';
 import { tradersBatch } from '../analytics/batch.ts';
 import { candlesV2 } from '../analytics/candles.ts';
 import { holdersV2 } from '../analytics/holders.ts';
-import { leaderboardV2 } from '../analytics/leaderboard.ts';
+import { leaderboardV2, TIME_FRAMES } from '../analytics/leaderboard.ts';
 import { marketDetailV2 } from '../analytics/market.ts';
 import { marketTradesV2 } from '../analytics/market-trades.ts';
 import { marketsV2 } from '../analytics/markets.ts';
@@ -71,7 +71,7 @@ const TOOLS = [
     title: 'Leaderboard',
     description: 'The best traders of a time frame, by PnL, ROI, win rate, markets or volume.',
     input: z.object({
-      time_frame: z.enum(['1H', '4H', '1D', '3D', '7D', '30D']).default('7D'),
+      time_frame: z.enum(TIME_FRAMES).default('7D'),
       sort_by: z.enum(['pnl', 'roi', 'win_rate', 'market_count', 'volume']).default('pnl'),
       order: z.enum(['asc', 'desc']).default('desc').describe('asc: the worst first'),
       tag: z
