@@ -27,7 +27,7 @@ const ENDED: readonly Column<EndedSessions['data'][number]>[] = [
 ];
 
 export function SessionTables(props: {
-  readonly open: Sessions | undefined;
+  readonly open: Sessions;
   readonly ended: EndedSessions | undefined;
   readonly streams: readonly Stream[];
 }) {
@@ -47,7 +47,7 @@ export function SessionTables(props: {
         <CardTable
           label="Open sessions"
           columns={[stream, OPENED]}
-          rows={props.open?.data ?? []}
+          rows={props.open.data}
           keyOf={({ id }) => id}
           empty="No open sessions."
         />

@@ -11,6 +11,8 @@ import { fillstream } from './client.ts';
 import { count, span } from './format.ts';
 
 const READ_EVERY_MS = 5_000;
+/** Without a response for this long, the service is reported. */
+const ANSWER_MS_MAX = 5_000;
 
 type Readiness = {
   readonly checks: Readonly<Record<string, { readonly ready: boolean; readonly detail: string }>>;
@@ -127,23 +129,34 @@ function keepReading(): () => void {
   };
 }
 
-async function read(abort: AbortSignal): Promise<void> {
-  if (document.hidden) return;
+let isReading = false;
+
+async function read(gone: AbortSignal): Promise<void> {
+  if (document.hidden || isReading) return;
+  isReading = true;
+  const late = AbortSignal.timeout(ANSWER_MS_MAX);
+  const abort = AbortSignal.any([gone, late]);
   try {
     const [answer, readiness] = await Promise.all([
       fillstream.value.status({ signal: abort, retry: false }),
       readReadiness(abort),
     ]);
+    if (gone.aborted) return;
     status.value = { ...answer, readAtMs: Date.now() };
     unready.value = Object.entries(readiness.checks).flatMap(([name, check]) =>
       check.ready ? [] : [`${name}: ${check.detail}`],
     );
     problem.value = '';
   } catch (error) {
-    if (abort.aborted) return;
-    if (!(error instanceof FillstreamError)) throw error;
-    problem.value =
-      error instanceof ConnectionError ? 'the service cannot be reached' : error.message;
+    if (gone.aborted) return;
+    if (late.aborted) problem.value = 'the service does not answer';
+    else if (!(error instanceof FillstreamError)) throw error;
+    else {
+      problem.value =
+        error instanceof ConnectionError ? 'the service cannot be reached' : error.message;
+    }
+  } finally {
+    isReading = false;
   }
 }
 

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
 import { fillstream } from './client.ts';
-import { CopyButton } from './controls.tsx';
+import { CopyButton, Skeleton } from './controls.tsx';
 import { Tile } from './figures.tsx';
 import { count, shortAddress, span } from './format.ts';
 import { query, setQuery } from './route.ts';
@@ -31,6 +31,7 @@ export function Streams() {
     return <Watch id={watched} stream={find(streams.data, watched)} onDone={changed} />;
   }
   const data = streams.data?.data;
+  const failed = [streams, account, sessions, ended].find(({ problem }) => problem !== undefined);
   return (
     <section aria-labelledby="title">
       <div class="head">
@@ -47,9 +48,13 @@ export function Streams() {
           usedSeconds={sessions.data?.used_seconds_today ?? 0}
         />
       )}
-      <Problem problem={streams.problem ?? account.problem ?? sessions.problem} />
+      {failed === undefined ? null : <Problem problem={failed.problem} answer={failed} />}
       <StreamForm onDone={changed} />
-      {data === undefined ? null : data.length === 0 ? (
+      {data === undefined ? (
+        streams.problem === undefined ? (
+          <Skeleton rows={4} what="the streams" />
+        ) : null
+      ) : data.length === 0 ? (
         <p class="card empty">No streams yet. Create one with a name and a filter.</p>
       ) : (
         <ul class="streams">
@@ -58,7 +63,9 @@ export function Streams() {
           ))}
         </ul>
       )}
-      <SessionTables open={sessions.data} ended={ended.data} streams={data ?? []} />
+      {sessions.data === undefined ? null : (
+        <SessionTables open={sessions.data} ended={ended.data} streams={data ?? []} />
+      )}
     </section>
   );
 }

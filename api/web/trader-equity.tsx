@@ -5,9 +5,11 @@ import { Chart } from './chart.tsx';
 import { Choice } from './controls.tsx';
 import { Pnl } from './figures.tsx';
 import { amount, short, signed, timeMs, units } from './format.ts';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { Loaded, useAnswer } from './use-answer.tsx';
 
 const DAY_MS = 86_400_000;
+/** The height of both charts, so that nothing moves when they appear. */
+const CARD_PIXELS = 388;
 export const RANGES = [
   { title: '7 days', interval: '1h', days: 7 },
   { title: '30 days', interval: '1h', days: 30 },
@@ -60,17 +62,16 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
         />
         <RangeChoice chosen={range} onChoose={setRange} />
       </div>
-      <Problem problem={answer.problem} />
-      <div class="card charts equity" aria-busy={answer.busy}>
-        {points === undefined ? null : (
-          <>
+      <Loaded answer={answer} rows={1} pixels={CARD_PIXELS} what="the equity">
+        {() => (
+          <div class="card charts" aria-busy={answer.busy}>
             <Chart
               label={`${name} PnL, USDC`}
               height={220}
               times={drawn.times}
               series={{ kind: 'line', values: series.values, above: 'gain', below: 'loss' }}
               tick={short}
-              describe={(index) => describe(points[index])}
+              describe={(index) => describe(points?.[index])}
               group="equity"
             />
             <Chart
@@ -82,9 +83,9 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
               describe={(index) => `${amount(-(drawn.below[index] ?? 0))} USDC below the peak`}
               group="equity"
             />
-          </>
+          </div>
         )}
-      </div>
+      </Loaded>
     </section>
   );
 }

@@ -114,7 +114,9 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
             rows={positions}
             keyOf={({ market }) => market.condition_id}
             below={({ market }) =>
-              open.has(market.id) ? <Fills address={address} marketId={market.id} /> : null
+              open.has(market.id) ? (
+                <Fills address={address} marketId={market.id} refresh={refresh} />
+              ) : null
             }
             sorted={{
               by: settings.get('sort_by'),
@@ -191,9 +193,14 @@ function Expand(props: {
   );
 }
 
-function Fills({ address, marketId }: { readonly address: string; readonly marketId: number }) {
+function Fills(props: {
+  readonly address: string;
+  readonly marketId: number;
+  readonly refresh: unknown;
+}) {
+  const { address, marketId, refresh } = props;
   const path = `/v1/traders/${encodeURIComponent(address)}/markets/${marketId}/orders`;
-  const answer = useAnswer<Orders>(path);
+  const answer = useAnswer<Orders>(path, { refresh });
   return (
     <Loaded answer={answer} rows={4} what="fills">
       {({ orders }) => (

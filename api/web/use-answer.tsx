@@ -4,7 +4,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError, FillstreamError } from '../client/index.ts';
+import { ApiError, ConnectionError, FillstreamError } from '../client/index.ts';
 import type { Search } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
@@ -12,6 +12,8 @@ import { clock } from './format.ts';
 
 const LATE_MS = 200;
 const TYPED_MS = 120;
+/** A request without a response for this long, attempts and waits together, is reported as a problem. */
+const ANSWER_SECONDS_MAX = 8;
 
 export type Answered<Answer> = {
   readonly data: Answer | undefined;
@@ -35,8 +37,9 @@ type Shown<Answer> = Omit<Answered<Answer>, 'isStale' | 'retry'> & {
 };
 
 /**
- * Loads `path` whenever it or `refresh` changes; null loads nothing. When `subject` changes, the last response is
- * dropped, because it is about something else. With a `body` (JSON text), sends it as a read-only POST.
+ * Loads `path` whenever it or `refresh` changes; null loads nothing. A new `refresh` waits for the request in flight, so
+ * that a slow response still arrives. When `subject` changes, the last response is dropped, because it is about
+ * something else. With a `body` (JSON text), sends it as a read-only POST.
  */
 export function useAnswer<Answer>(
   path: string | null,
@@ -49,37 +52,51 @@ export function useAnswer<Answer>(
   });
   const [tries, setTries] = useState(0);
   const retry = useCallback(() => setTries((last) => last + 1), []);
-  const known = useRef(subject);
-  known.current = subject;
+  const known = useRef({ subject, refresh });
+  known.current = { subject, refresh };
+  const loadAgain = useRef<(() => void) | undefined>(undefined);
   // Runs before the first paint, which shows no response yet.
   useLayoutEffect(() => {
     if (path === null) return;
     const gone = new AbortController();
-    // A new path counts as busy at once.
-    setShown((last) => (last.settled === path ? { ...last, busy: true } : last));
-    const { signal } = gone;
-    const asked =
-      body === undefined
-        ? fillstream.value.request<Answer>('GET', path, {}, { signal })
-        : fillstream.value.request<Answer>('POST', path, { body: JSON.parse(body) }, { signal });
-    asked.then(
-      (data) => {
-        const of = known.current;
-        const settled = { data, path, settled: path, atMs: Date.now() };
-        setShown({ ...settled, problem: undefined, busy: false, of });
-      },
-      (error: unknown) => {
-        if (gone.signal.aborted) return;
-        if (!(error instanceof FillstreamError)) throw error;
-        setShown((last) => {
-          // Nothing of another subject may be shown.
-          const kept = last.of === known.current ? last : { ...last, data: undefined };
-          return { ...kept, problem: error, busy: false, of: known.current, settled: path };
-        });
-      },
-    );
-    return () => gone.abort();
-  }, [path, refresh, tries, body]);
+    let isLoading = false;
+    function load(path: string): void {
+      isLoading = true;
+      const asked = known.current.refresh;
+      // A new path counts as busy at once.
+      setShown((last) => (last.settled === path ? { ...last, busy: true } : last));
+      ask<Answer>(path, gone.signal, body).then(
+        (data) => {
+          isLoading = false;
+          if (gone.signal.aborted) return;
+          const of = known.current.subject;
+          const settled = { data, path, settled: path, atMs: Date.now() };
+          setShown({ ...settled, problem: undefined, busy: false, of });
+          if (known.current.refresh !== asked) load(path);
+        },
+        (error: unknown) => {
+          isLoading = false;
+          if (gone.signal.aborted) return;
+          if (!(error instanceof FillstreamError)) throw error;
+          const of = known.current.subject;
+          setShown((last) => {
+            // Nothing of another subject may be shown.
+            const kept = last.of === of ? last : { ...last, data: undefined };
+            return { ...kept, problem: error, busy: false, of, settled: path };
+          });
+        },
+      );
+    }
+    load(path);
+    loadAgain.current = () => {
+      if (!isLoading) load(path);
+    };
+    return () => {
+      loadAgain.current = undefined;
+      gone.abort();
+    };
+  }, [path, tries, body]);
+  useLayoutEffect(() => loadAgain.current?.(), [refresh]);
   const busy = path !== null && (shown.busy || shown.settled !== path);
   if (shown.of !== subject) {
     return { data: undefined, problem: undefined, busy, isStale: false, atMs: 0, retry };
@@ -88,36 +105,76 @@ export function useAnswer<Answer>(
   return { data, problem, busy, isStale: data !== undefined && shown.path !== path, atMs, retry };
 }
 
-/** The successful responses of several paths, by path, and the problem of the first one whose last request failed. */
+/** Requests JSON. Rejects after the time limit, also if the client would try again. */
+async function ask<Answer>(path: string, gone: AbortSignal, body?: string): Promise<Answer> {
+  const late = AbortSignal.timeout(ANSWER_SECONDS_MAX * 1_000);
+  const signal = AbortSignal.any([gone, late]);
+  try {
+    return await (body === undefined
+      ? fillstream.value.request<Answer>('GET', path, {}, { signal })
+      : fillstream.value.request<Answer>('POST', path, { body: JSON.parse(body) }, { signal }));
+  } catch (error) {
+    if (gone.aborted || !late.aborted) throw error;
+    throw new ConnectionError(`The service has not answered within ${ANSWER_SECONDS_MAX} s.`);
+  }
+}
+
+/**
+ * The successful responses of several paths, by path, and the problem of the first one whose last request failed. As with
+ * `useAnswer`, a new `refresh` leaves requests in flight alone.
+ */
 export function useAnswers<Answer>(
   paths: readonly string[],
   { refresh }: { readonly refresh?: unknown } = {},
-): { readonly data: ReadonlyMap<string, Answer>; readonly problem: FillstreamError | undefined } {
+): {
+  readonly data: ReadonlyMap<string, Answer>;
+  readonly problem: FillstreamError | undefined;
+  /** Loads again. */
+  readonly retry: () => void;
+} {
   const [data, setData] = useState<ReadonlyMap<string, Answer>>(new Map());
+  const [tries, setTries] = useState(0);
+  const retry = useCallback(() => setTries((last) => last + 1), []);
+  const inFlight = useRef(new Map<string, AbortController>()).current;
   /** Until the path succeeds. */
   const [problems, setProblems] = useState<ReadonlyMap<string, FillstreamError | undefined>>(
     new Map(),
   );
   useLayoutEffect(() => {
-    const gone = new AbortController();
-    const { signal } = gone;
+    for (const [path, gone] of inFlight) {
+      if (paths.includes(path)) continue;
+      gone.abort();
+      inFlight.delete(path);
+    }
     for (const path of paths) {
-      fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
+      if (inFlight.has(path)) continue;
+      const gone = new AbortController();
+      inFlight.set(path, gone);
+      ask<Answer>(path, gone.signal).then(
         (answer) => {
+          if (gone.signal.aborted) return;
+          inFlight.delete(path);
           setData((last) => new Map(last).set(path, answer));
           setProblems((last) => new Map(last).set(path, undefined));
         },
         (error: unknown) => {
-          if (signal.aborted) return;
+          if (gone.signal.aborted) return;
+          inFlight.delete(path);
           if (!(error instanceof FillstreamError)) throw error;
           setProblems((last) => new Map(last).set(path, error));
         },
       );
     }
-    return () => gone.abort();
-  }, [paths.join(' '), refresh]);
+  }, [paths.join(' '), refresh, tries]);
+  useEffect(
+    () => () => {
+      for (const gone of inFlight.values()) gone.abort();
+      inFlight.clear();
+    },
+    [],
+  );
   const failed = paths.find((path) => problems.get(path) !== undefined);
-  return { data, problem: failed === undefined ? undefined : problems.get(failed) };
+  return { data, problem: failed === undefined ? undefined : problems.get(failed), retry };
 }
 
 /** Finds markets and traders as the user types, up to `limit` of each. */
@@ -133,6 +190,8 @@ export function useSearch(typed: string, limit: number) {
   );
   return {
     ...{ wanted, answer },
+    /** Whether the answer is to the typed words; there is none for no words. */
+    isCurrent: wanted === asked && (asked === '' || !(answer.busy || answer.isStale)),
     /** The words of the last search, '' for none. */
     asked,
     /** Searches at once. */
@@ -156,8 +215,10 @@ export function useTicks(everyMs: number): number {
 export function Problem(props: {
   readonly problem: FillstreamError | undefined;
   readonly answer?: Pick<Answered<unknown>, 'atMs' | 'data' | 'busy' | 'retry'>;
+  /** Retries what is not an answer. */
+  readonly onRetry?: () => void;
 }) {
-  const { problem, answer } = props;
+  const { problem, answer, onRetry = answer?.retry } = props;
   if (problem === undefined || problem.status === 401) return null;
   const issues = problem instanceof ApiError ? problem.issues : [];
   return (
@@ -179,8 +240,8 @@ export function Problem(props: {
           ? ''
           : `. The data below was loaded at ${clock(answer.atMs)} UTC`}
       </p>
-      {answer === undefined ? null : (
-        <button type="button" disabled={answer.busy} onClick={answer.retry}>
+      {onRetry === undefined ? null : (
+        <button type="button" disabled={answer?.busy ?? false} onClick={onRetry}>
           Retry
         </button>
       )}

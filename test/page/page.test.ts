@@ -169,6 +169,12 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await page.getByRole('button', { name: 'Delete permanently' }).click();
     await page.locator('.stream').waitFor({ state: 'detached' });
     expect(await streams()).toEqual([]);
+
+    // A service that hangs is reported, although the page asks again more often than that.
+    await page.route(`${stage.url}/streams`, () => undefined);
+    await expectText(page.getByRole('alert'), 'has not answered within 8 s');
+    await page.unroute(`${stage.url}/streams`);
+    await page.getByRole('alert').waitFor({ state: 'detached' });
   });
 
   test('the status strip: how old everything is, and what is wrong in words', async () => {
