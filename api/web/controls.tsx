@@ -1,7 +1,7 @@
 /** Small controls that several views use: pager, scroll area, choices, typed field, copy button. */
 
 import type { ComponentChildren } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { count } from './format.ts';
 
 export function Pager(props: {
@@ -174,11 +174,21 @@ export function TypedField(props: {
 }) {
   const { name, label, value, type, wide = false, onValue } = props;
   const [typed, setTyped] = useState(value);
-  // A space at the end stays, because another word may follow.
-  useEffect(() => setTyped((last) => (last.trim() === value ? last : value)), [value]);
+  /** The value that this field gave, or got, last. */
+  const own = useRef(value);
+  function give(text: string): void {
+    own.current = text.trim();
+    onValue(own.current);
+  }
+  // Its own value may come back after the next key. Text that is typed, such as a space at the end, stays.
+  useEffect(() => {
+    if (value === own.current) return;
+    own.current = value;
+    setTyped(value);
+  }, [value]);
   useEffect(() => {
     if (typed.trim() === value) return;
-    const timer = setTimeout(() => onValue(typed.trim()), TYPED_MS);
+    const timer = setTimeout(() => give(typed), TYPED_MS);
     return () => clearTimeout(timer);
   }, [typed, value]);
   return (
@@ -192,7 +202,7 @@ export function TypedField(props: {
         autocomplete="off"
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
-        onChange={(event) => onValue(event.currentTarget.value.trim())}
+        onChange={(event) => give(event.currentTarget.value)}
       />
     </label>
   );

@@ -130,7 +130,11 @@ export function MarketChart(props: Props) {
   }
 
   const width = place.current?.clientWidth ?? 0;
-  const isRight = pointed !== undefined && pointed.left > width / 2;
+  /** Beside the pointer, on the side with more room; never beyond the chart, which may be as narrow as a phone. */
+  const tipLeft = (at: number) => {
+    const beside = at > width / 2 ? at - TIP_PIXELS - 14 : at + 14;
+    return Math.max(0, Math.min(beside, width - TIP_PIXELS));
+  };
   return (
     <figure class="chart market-chart">
       <div
@@ -147,11 +151,7 @@ export function MarketChart(props: Props) {
         onKeyDown={onKeyDown}
       />
       {pointed === undefined || candle === undefined ? null : (
-        <Tip
-          candle={candle}
-          trades={pointedTrades}
-          left={isRight ? pointed.left - TIP_PIXELS - 14 : pointed.left + 14}
-        />
+        <Tip candle={candle} trades={pointedTrades} left={tipLeft(pointed.left)} />
       )}
       <figcaption>
         {candle === undefined ? '' : describeCandle(candle, pointedTrades)}

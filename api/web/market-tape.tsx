@@ -1,10 +1,11 @@
 /** The matches of a market, newest first: those just received from the feed, then the final ones from the API. */
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Market, MarketTrades } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { Side, TransactionLink, Usdc } from './figures.tsx';
-import { cents, clock, shortAddress, timeMs, timeText } from './format.ts';
+import { cents, clock, count, shortAddress, timeMs, timeText } from './format.ts';
+import { useHeld } from './tape-list.tsx';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
 
@@ -35,31 +36,48 @@ export function MarketTape({
     refresh,
     subject: id,
   });
+  const [tries, setTries] = useState(0);
   const store = useMemo(() => {
     if (isOver) return undefined;
     return new TapeStore((options) =>
       fillstream.value.feed({ markets: [id], finality: true }, options),
     );
-  }, [id, isOver]);
+  }, [id, isOver, tries]);
   useEffect(() => () => store?.close(), [store]);
   void store?.version.value;
   const heard = (store?.rows ?? []).slice(-ROWS_MAX).toReversed().map(heardMatch);
   const known = new Set(heard.map((match) => match.id));
   const read = (answer.data?.trades ?? []).filter((trade) => !known.has(trade.match_id));
-  const matches = [...heard, ...read.map(readMatch)].slice(0, ROWS_MAX);
+  const newest = [...heard, ...read.map(readMatch)].slice(0, ROWS_MAX);
+  const held = useHeld();
+  const matches = useHeldMatches(newest, held.is !== undefined);
+  const shown = new Set(matches.map((match) => match.id));
+  const waiting = newest.filter((match) => !shown.has(match.id)).length;
+  const state = store?.state.value;
   return (
     <section class="market-tape" aria-labelledby="tape-title">
       <div class="section-head">
         <h2 id="tape-title">Matches</h2>
-        {store === undefined ? null : <Liveness store={store} />}
+        {held.is !== undefined && matches.length > 0 ? (
+          <span class="state soft" role="status" title={`paused while you ${held.is}`}>
+            <b aria-hidden="true">❚❚</b> paused
+            <span aria-live="off">{waiting === 0 ? '' : ` · ${count(waiting)} new`}</span>
+          </span>
+        ) : store === undefined ? null : (
+          <Liveness store={store} />
+        )}
         <a class="more" href={`/tape?markets=${id}`}>
           Tape
         </a>
       </div>
       <Problem problem={answer.problem} answer={answer} />
+      {state?.kind === 'refused' ? (
+        <Problem problem={state.problem} onRetry={() => setTries(tries + 1)} />
+      ) : null}
       {matches.length > 0 ? (
         <section
           class="card match-scroll"
+          {...held.handlers}
           aria-label="Matches, newest first"
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
           tabIndex={0}
@@ -73,6 +91,16 @@ export function MarketTape({
       )}
     </section>
   );
+}
+
+/** While the list is held, its matches keep their places, and only their states change. */
+function useHeldMatches(newest: readonly Match[], isHeld: boolean): readonly Match[] {
+  const frozen = useRef<readonly Match[] | undefined>(undefined);
+  // An empty list cannot be held.
+  if (!isHeld || frozen.current?.length === 0) frozen.current = undefined;
+  else frozen.current ??= newest;
+  const now = new Map(newest.map((match) => [match.id, match]));
+  return frozen.current?.map((match) => now.get(match.id) ?? match) ?? newest;
 }
 
 function Liveness({ store }: { readonly store: TapeStore }) {

@@ -41,6 +41,8 @@ export function openShortcuts(): void {
       return;
     }
     if (event.altKey || event.ctrlKey || event.metaKey || isTaken(event)) return;
+    // Nothing may happen behind an open dialog.
+    if (paletteOpen.value || (helpOpen.value && event.key !== '?')) return;
     const action = actionOf(event.key);
     if (action === undefined) return;
     event.preventDefault();

@@ -31,8 +31,8 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   const [height, setHeight] = useState(600);
   const [rowPixels, setRowPixels] = useState(rowPixelsNow);
   const built = useRef(new WeakMap<Row, { readonly state: string; readonly node: VNode }>());
-  /** The rows shown while the list is held, even if the store drops them. */
-  const frozen = useRef<readonly Row[] | undefined>(undefined);
+  /** What is shown while the list is held, even if the store drops rows or more of them become final. */
+  const frozen = useRef<Frozen | undefined>(undefined);
   const choose = useRef(onChoose);
   choose.current = onChoose;
 
@@ -49,14 +49,17 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
 
   // Subscribes this component to flushes.
   void store.version.value;
+  const current = shownOf(store.rows, finalOnly);
   // An empty list cannot be held.
-  const isHeld = held.is !== undefined && store.rows.length > 0 && frozen.current?.length !== 0;
+  const isHeld = held.is !== undefined && (frozen.current?.rows ?? current).length > 0;
   const isFollowing = !paused && !isHeld && top <= 0;
   if (isFollowing) frozen.current = undefined;
-  else frozen.current ??= store.rows.slice();
-  const all = frozen.current ?? store.rows;
-  const waiting = (store.rows.at(-1)?.number ?? -1) - (all.at(-1)?.number ?? -1);
-  const rows = finalOnly ? all.filter(({ state }) => state === 'final') : all;
+  else if (frozen.current?.finalOnly !== finalOnly) {
+    const all = frozen.current?.all ?? store.rows.slice();
+    frozen.current = { all, finalOnly, rows: shownOf(all, finalOnly) };
+  }
+  const rows = frozen.current?.rows ?? current;
+  const waiting = frozen.current === undefined ? 0 : countNew(current, frozen.current);
   const last = rows.length - 1;
 
   const shown = Math.ceil(height / rowPixels) + ROWS_BEYOND;
@@ -167,6 +170,24 @@ export function TapeMarket({ market: { id, question } }: Pick<Row, 'market'>) {
   );
 }
 
+type Frozen = {
+  readonly all: readonly Row[];
+  readonly finalOnly: boolean;
+  /** Those of `all` that are shown. */
+  readonly rows: readonly Row[];
+};
+
+function shownOf(rows: readonly Row[], finalOnly: boolean): readonly Row[] {
+  return finalOnly ? rows.filter(({ state }) => state === 'final') : rows;
+}
+
+function countNew(current: readonly Row[], { all, finalOnly, rows }: Frozen): number {
+  // Of all rows, the store may have dropped some that are new.
+  if (!finalOnly) return (current.at(-1)?.number ?? -1) - (all.at(-1)?.number ?? -1);
+  const shown = new Set(rows);
+  return current.filter((row) => !shown.has(row)).length;
+}
+
 /** Fills the space of rows that are not rendered. */
 function Space({ pixels }: { readonly pixels: number }) {
   if (pixels <= 0) return null;
@@ -192,9 +213,12 @@ function TapeRow(props: {
   const { row, state, chosen, onChoose } = props;
   const { taker, market } = row;
   const { sign, text } = STATES[state];
+  // A row that is final when it comes into view has not just settled.
+  const wasPending = useRef(state === 'pending').current;
+  const settled = wasPending && state === 'final' ? ' settled' : '';
   return (
     <tr
-      class={`${state}${chosen ? ' chosen' : ''}`}
+      class={`${state}${settled}${chosen ? ' chosen' : ''}`}
       data-cursor={row.cursor}
       onClick={(event) => {
         if (isForRow(event)) onChoose();
@@ -204,6 +228,7 @@ function TapeRow(props: {
         <button
           type="button"
           class="plain"
+          data-row
           aria-label={`Details of the match of ${clock(row.detectedAtMs)}`}
         >
           {clock(row.detectedAtMs)}
@@ -234,8 +259,8 @@ function TapeRow(props: {
   );
 }
 
-/** Why the list is held: the mouse is over it, it has the keyboard focus, or a finger touches it. */
-function useHeld() {
+/** Why a list is held: the mouse is over it, it has the keyboard focus, or a finger touches it. */
+export function useHeld() {
   const [isPointed, setPointed] = useState(false);
   const [isFocused, setFocused] = useState(false);
   const release = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);

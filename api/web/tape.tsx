@@ -66,7 +66,6 @@ export function Tape() {
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
-        key={name}
         title="Tape"
         name={name}
         open={(options) => fillstream.value.feed(filter, options)}
@@ -99,10 +98,13 @@ export function LiveTape(props: {
   readonly below?: ComponentChildren;
 }) {
   const { title, name, open } = props;
-  const store = useMemo(() => new TapeStore(open), [name]);
+  const [tries, setTries] = useState(0);
+  const store = useMemo(() => new TapeStore(open), [name, tries]);
   const [paused, setPaused] = useState(false);
-  const [chosen, setChosen] = useState<Row | undefined>(undefined);
+  const [choice, setChoice] = useState<{ readonly row: Row; readonly of: TapeStore } | undefined>();
   const [finalOnly, setFinalOnly] = useState(false);
+  // A row of an earlier stream is not in this list.
+  const chosen = choice?.of === store ? choice.row : undefined;
   useEffect(() => () => store.close(), [store]);
   useEffect(() => {
     document.title = `${title} – Fillstream`;
@@ -128,20 +130,22 @@ export function LiveTape(props: {
         {props.controls}
       </div>
       {props.below}
-      <Notice store={store} />
+      <Notice store={store} onRetry={() => setTries(tries + 1)} />
+      {/* Only the list starts again: the controls, one of which may have the focus, stay. */}
       <TapeList
+        key={`${name} ${tries}`}
         store={store}
         paused={paused}
         finalOnly={finalOnly}
         chosen={chosen}
-        onChoose={setChosen}
+        onChoose={(row) => setChoice({ row, of: store })}
       />
       {chosen === undefined ? null : (
         <TapeDetail
           key={chosen.number}
           row={chosen}
           store={store}
-          onClose={() => setChosen(undefined)}
+          onClose={() => setChoice(undefined)}
         />
       )}
     </>
@@ -151,12 +155,18 @@ export function LiveTape(props: {
 function SoundSwitch({ store, paused }: { readonly store: TapeStore; readonly paused: boolean }) {
   const [sound, setSound] = useState<TapeSound | undefined>(undefined);
   const seen = useRef(-1);
+  const seenOf = useRef(store);
   useEffect(() => () => sound?.close(), [sound]);
   useEffect(() => {
     const fresh = store.rows.filter(({ number }) => number > seen.current);
     seen.current = store.rows.at(-1)?.number ?? -1;
+    // The rows that a stream opens with are not new.
+    if (seenOf.current !== store) {
+      if (store.rows.length > 0) seenOf.current = store;
+      return;
+    }
     if (!paused) sound?.play(fresh);
-  }, [store.version.value]);
+  }, [store, store.version.value]);
   return (
     <button
       type="button"
@@ -217,10 +227,10 @@ function Figures({ store }: { readonly store: TapeStore }) {
   );
 }
 
-function Notice({ store }: { readonly store: TapeStore }) {
+function Notice({ store, onRetry }: { readonly store: TapeStore; readonly onRetry: () => void }) {
   const state = store.state.value;
   const notice = store.notice.value;
-  if (state.kind === 'refused') return <Problem problem={state.problem} />;
+  if (state.kind === 'refused') return <Problem problem={state.problem} onRetry={onRetry} />;
   if (notice === undefined) return null;
   return (
     <p class={`stream-notice ${notice.kind}`} role="status">

@@ -227,8 +227,26 @@ export function tapeTests(stage: Stage): void {
     await page.locator('tr[data-cursor]').nth(5).waitFor();
     const states = (await texts(page.locator('tr[data-cursor]'))).map(([, state]) => state);
     expect(new Set(states)).toEqual(new Set(['✓ final']));
+    // What becomes final while the tape is paused moves nothing.
+    await page.getByRole('button', { name: 'Pause' }).click();
+    const shown = await positions(page);
+    const before = await rowCount(page);
+    await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(before + 40);
+    expect(await positions(page)).toEqual(shown);
+    await page.getByRole('button', { name: 'Resume' }).click();
+    await expect.poll(() => positions(page)).not.toEqual(shown);
+
+    // Other filters change the rows alone: the field keeps the focus, and the buttons stay pressed.
+    await page.getByRole('button', { name: /^Filters/ }).click();
+    await page.getByLabel('Min size, USDC').focus();
+    await page.keyboard.type('2');
+    await expect.poll(() => page.url()).toContain('min_usdc=2');
+    await page.keyboard.type('5');
+    await expect.poll(() => page.url()).toContain('min_usdc=25');
     await page.getByRole('button', { name: 'Large' }).click();
     await expect.poll(() => page.url()).toContain('min_usdc=100');
+    const isPressed = page.getByRole('button', { name: 'Final only' }).getAttribute('aria-pressed');
+    expect(await isPressed).toBe('true');
     await page.goto(`${stage.url}/tape?min_usdc=25&max_price=60`);
     await page.getByRole('button', { name: 'Save these filters' }).click();
     await page.getByRole('button', { name: 'All' }).click();
