@@ -10,6 +10,7 @@ import { Ago } from './figures.tsx';
 import { followed } from './follow.tsx';
 import { amount, cents, count, shortAddress } from './format.ts';
 import { go, route } from './route.ts';
+import { readStored, writeStored } from './stored.ts';
 
 const NAME = 'fillstream.alerts';
 
@@ -21,7 +22,7 @@ type Alert = {
   readonly time: string;
 };
 
-const isWanted = signal(localStorage.getItem(NAME) === 'on');
+const isWanted = signal(readStored(NAME) === 'on');
 const alert = signal<Alert | undefined>(undefined);
 /** Number of alerts since the user last dismissed one. */
 const others = signal(0);
@@ -50,7 +51,7 @@ export function AlertSwitch() {
 
 function want(is: boolean): void {
   isWanted.value = is;
-  localStorage.setItem(NAME, is ? 'on' : 'off');
+  writeStored(NAME, is ? 'on' : 'off');
 }
 
 /** Listens while it is mounted, and shows the newest alert. */
@@ -105,11 +106,17 @@ function show(next: Alert): void {
   alert.value = next;
 }
 
-/** Waits until no other tab listens. Browsers offer locks only in secure contexts. */
+/** Waits until no other tab listens. Browsers offer locks only in secure contexts, and not if storage is blocked. */
 async function listenAlone(traders: readonly string[], signal: AbortSignal): Promise<void> {
   try {
     if ('locks' in navigator) {
-      await navigator.locks.request(NAME, { signal }, () => listen(traders, signal));
+      await navigator.locks
+        .request(NAME, { signal }, () => listen(traders, signal))
+        .catch(async (error: unknown) => {
+          const isBlocked = error instanceof DOMException && error.name === 'SecurityError';
+          if (!isBlocked) throw error;
+          await listen(traders, signal);
+        });
     } else {
       await listen(traders, signal);
     }

@@ -1,5 +1,6 @@
 /** Traders and markets that the user follows, stored in the browser, and the star button. */
 import type { Signal } from '@preact/signals';
+import { useState } from 'preact/hooks';
 import { storedList } from './stored.ts';
 
 export type Followed = { readonly id: string; readonly name: string };
@@ -29,16 +30,29 @@ export function Star(props: {
   const { list, set } = lists[kind];
   const others = list.value.filter((one) => one.id !== id);
   const isOn = others.length < list.value.length;
+  const isFull = !isOn && others.length >= FOLLOWED_MAX;
+  const [isRefused, setRefused] = useState(false);
   return (
-    <button
-      type="button"
-      class="star"
-      aria-pressed={isOn}
-      title={isOn ? `Stop following this ${kind}` : `Follow this ${kind}`}
-      onClick={() => set(isOn ? others : [...others, { id, name }])}
-    >
-      <span aria-hidden="true">{isOn ? '★' : '☆'}</span> {isOn ? 'Following' : 'Follow'}
-    </button>
+    <>
+      <button
+        type="button"
+        class="star"
+        aria-pressed={isOn}
+        title={isOn ? `Stop following this ${kind}` : `Follow this ${kind}`}
+        onClick={() => {
+          // Another one would drop the oldest.
+          setRefused(isFull);
+          if (!isFull) set(isOn ? others : [...others, { id, name }]);
+        }}
+      >
+        <span aria-hidden="true">{isOn ? '★' : '☆'}</span> {isOn ? 'Following' : 'Follow'}
+      </button>
+      {isRefused && isFull ? (
+        <span role="status">
+          You follow {FOLLOWED_MAX} {kind}s, the most possible. Stop following one first.
+        </span>
+      ) : null}
+    </>
   );
 }
 

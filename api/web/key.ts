@@ -4,6 +4,7 @@
  * page is open; a new tab requests it from the others. It is stored on the device only if the user chose that.
  */
 import { computed, signal } from '@preact/signals';
+import { readStored, writeStored } from './stored.ts';
 
 const STORAGE_NAME = 'fillstream.key';
 /** How long a new tab waits for a reply from another one. */
@@ -38,9 +39,8 @@ export function useKey(given: string, { remember = isRemembered() } = {}): void 
   refusal.value = '';
   isAsking.value = false;
   key.value = given;
-  sessionStorage.setItem(STORAGE_NAME, given);
-  if (remember) localStorage.setItem(STORAGE_NAME, given);
-  else localStorage.removeItem(STORAGE_NAME);
+  writeStored(STORAGE_NAME, given, 'sessionStorage');
+  writeStored(STORAGE_NAME, remember ? given : null);
 }
 
 /** Forgets the key in every tab. */
@@ -56,12 +56,12 @@ export function isKey(text: string): boolean {
 
 /** Whether the key outlives the last tab. */
 export function isRemembered(): boolean {
-  return localStorage.getItem(STORAGE_NAME) !== null;
+  return readStored(STORAGE_NAME) !== null;
 }
 
 /** Reads the key from the URL (including a link that is pasted later), from storage, or from another tab. */
 export async function openKey(): Promise<void> {
-  key.value = sessionStorage.getItem(STORAGE_NAME) ?? localStorage.getItem(STORAGE_NAME) ?? '';
+  key.value = readStored(STORAGE_NAME, 'sessionStorage') ?? readStored(STORAGE_NAME) ?? '';
   takeFromAddress();
   addEventListener('hashchange', takeFromAddress);
   others.addEventListener('message', receive);
@@ -91,8 +91,8 @@ async function keyOfOtherTab(): Promise<void> {
 
 function forgetHere(why: string): void {
   asker = undefined;
-  sessionStorage.removeItem(STORAGE_NAME);
-  localStorage.removeItem(STORAGE_NAME);
+  writeStored(STORAGE_NAME, null, 'sessionStorage');
+  writeStored(STORAGE_NAME, null);
   refusal.value = why;
   key.value = '';
 }

@@ -1,5 +1,33 @@
-/** A list in the browser's storage, shared by all tabs of the page. */
+/**
+ * The browser's storage. It may be blocked, full or gone, so everything works without it until the page is closed; and a
+ * list in it, shared by all tabs of the page.
+ */
 import { type Signal, signal } from '@preact/signals';
+
+type Area = 'localStorage' | 'sessionStorage';
+
+/** Null if there is none, or storage is blocked. */
+export function readStored(name: string, area: Area = 'localStorage'): string | null {
+  return guarded(() => globalThis[area].getItem(name));
+}
+
+/** Null removes it. Does nothing if storage is blocked or full. */
+export function writeStored(name: string, text: string | null, area: Area = 'localStorage'): void {
+  guarded(() => {
+    if (text === null) globalThis[area].removeItem(name);
+    else globalThis[area].setItem(name, text);
+  });
+}
+
+function guarded<Result>(use: () => Result): Result | null {
+  try {
+    return use();
+  } catch (error) {
+    // SecurityError, also when the area itself is read, or QuotaExceededError.
+    if (error instanceof DOMException) return null;
+    throw error;
+  }
+}
 
 /** `isEntry` rejects entries that an older version, or the user, has stored. Keeps the newest entries. */
 export function storedList<Entry>(
@@ -14,7 +42,7 @@ export function storedList<Entry>(
 
   function read(): readonly Entry[] {
     try {
-      const stored: unknown = JSON.parse(localStorage.getItem(place) ?? '[]');
+      const stored: unknown = JSON.parse(readStored(place) ?? '[]');
       return Array.isArray(stored) ? stored.filter(isEntry).slice(-max) : [];
     } catch (error) {
       if (error instanceof SyntaxError) return [];
@@ -26,7 +54,7 @@ export function storedList<Entry>(
     list,
     set(next) {
       list.value = next.slice(-max);
-      localStorage.setItem(place, JSON.stringify(list.value));
+      writeStored(place, JSON.stringify(list.value));
     },
   };
 }

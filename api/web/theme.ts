@@ -1,5 +1,6 @@
 /** Light or dark: follows the system until the user chooses; the browser remembers the choice. */
 import { signal } from '@preact/signals';
+import { readStored, writeStored } from './stored.ts';
 
 export type Theme = 'auto' | 'light' | 'dark';
 
@@ -12,7 +13,7 @@ export const theme = signal<Theme>('auto');
 export const colours = signal(0);
 
 export function openTheme(): void {
-  const stored = localStorage.getItem(STORAGE_NAME);
+  const stored = readStored(STORAGE_NAME);
   show(stored === 'light' || stored === 'dark' ? stored : 'auto');
   SYSTEM.addEventListener('change', () => {
     colours.value += 1;
@@ -21,7 +22,7 @@ export function openTheme(): void {
 
 export function nextTheme(): void {
   const next = NEXT[theme.value];
-  localStorage.setItem(STORAGE_NAME, next);
+  writeStored(STORAGE_NAME, next);
   show(next);
 }
 
