@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Equity, Traders } from './answers.ts';
 import { Chart } from './chart.tsx';
+import { Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import { followed } from './follow.tsx';
 import { count, short, shortAddress, signed, timeMs, units } from './format.ts';
@@ -17,6 +18,8 @@ import { Loaded, Problem, useAnswer, useAnswers, useSearch, useTicks } from './u
 const TRADERS_MAX = 5;
 const REFRESH_MS = 15_000;
 const HITS_MAX = 6;
+/** The height of the chart's card. */
+const CARD_PIXELS = 362;
 type Row = {
   /** In lower case. */
   readonly address: string;
@@ -67,11 +70,14 @@ export function Compare() {
 /** Searches for a trader as the user types, and suggests those that the user follows. */
 function Adder({ addresses }: { readonly addresses: readonly string[] }) {
   const [typed, setTyped] = useState('');
-  const { wanted, asked, ask, answer } = useSearch(typed, HITS_MAX);
-  const found = (answer.data?.traders ?? []).map(({ profile: { address, name } }) => ({
-    ...{ id: address.toLowerCase(), name },
+  const { wanted, asked, ask, answer, isCurrent } = useSearch(typed, HITS_MAX);
+  /** Enter was pressed before its answer was there. */
+  const [isAwaited, setAwaited] = useState(false);
+  const found = (answer.data?.traders ?? []).map(({ profile }) => ({
+    ...{ id: profile.address.toLowerCase(), name: profile.name, image: profile.profile_image },
   }));
-  const offers = (asked === '' ? followed.trader.value : found)
+  const followedNow = followed.trader.value.map((one) => ({ ...one, image: '' }));
+  const offers = (asked === '' ? followedNow : found)
     .filter(({ id }) => !addresses.includes(id))
     .slice(0, HITS_MAX);
   function add(address: string): void {
@@ -79,14 +85,25 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
     ask('');
     choose([...addresses, address]);
   }
+  function enter(): void {
+    const address = wanted.toLowerCase();
+    if (/^0x[0-9a-f]{40}$/.test(address)) add(address);
+    else if (!isCurrent) {
+      ask(wanted);
+      setAwaited(true);
+    } else if (offers[0] !== undefined) add(offers[0].id);
+  }
+  useEffect(() => {
+    if (!isAwaited || !isCurrent) return;
+    setAwaited(false);
+    if (wanted !== '' && offers[0] !== undefined) add(offers[0].id);
+  }, [isAwaited, isCurrent]);
   return (
     <form
       class="adder"
       onSubmit={(event) => {
         event.preventDefault();
-        const address = wanted.toLowerCase();
-        if (/^0x[0-9a-f]{40}$/.test(address)) add(address);
-        else if (wanted === asked && offers[0] !== undefined) add(offers[0].id);
+        enter();
       }}
     >
       <label class="field">
@@ -97,14 +114,17 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
           autocomplete="off"
           spellcheck={false}
           value={typed}
-          onInput={(event) => setTyped(event.currentTarget.value)}
+          onInput={(event) => {
+            setTyped(event.currentTarget.value);
+            setAwaited(false);
+          }}
         />
       </label>
-      <Problem problem={answer.problem} />
+      <Problem problem={answer.problem} answer={answer} />
       <div class="offers" role="status">
-        {offers.map(({ id, name }) => (
+        {offers.map(({ id, name, image }) => (
           <button key={id} type="button" onClick={() => add(id)}>
-            <Picture id={id} /> {name === '' ? shortAddress(id) : name}
+            <Picture id={id} image={image} /> {name === '' ? shortAddress(id) : name}
           </button>
         ))}
         {asked !== '' && !answer.busy && offers.length === 0 ? 'No trader found.' : ''}
@@ -193,7 +213,8 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
   const { addresses, refresh } = props;
   const [range, setRange] = useState<Range>(RANGES[0]);
   const paths = addresses.map((address) => equityPath(address, range));
-  const { data, problem } = useAnswers<Equity>(paths, { refresh });
+  const { data, problem, retry } = useAnswers<Equity>(paths, { refresh });
+  const isLoading = problem === undefined && !paths.some((path) => data.has(path));
   const drawn = useMemo(() => linesOf(paths.map((path) => data.get(path))), [data, paths.join()]);
   return (
     <section aria-labelledby="lines-title">
@@ -202,22 +223,26 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
         <p class="soft totals">realised and unrealised, each from 0 at the start</p>
         <RangeChoice class="push" chosen={range} onChoose={setRange} />
       </div>
-      <Problem problem={problem} />
-      <div class="card charts">
-        <Chart
-          label="PnL of the traders, USDC"
-          height={320}
-          times={drawn.times}
-          series={{ kind: 'lines', lines: drawn.lines }}
-          tick={short}
-          describe={(index) =>
-            drawn.gains
-              .map((gain) => (gain === undefined ? '–' : signed(gain[index] ?? 0)))
-              .join(' · ')
-          }
-          group="compare"
-        />
-      </div>
+      <Problem problem={problem} onRetry={retry} />
+      {isLoading ? (
+        <Skeleton rows={1} pixels={CARD_PIXELS} what="the lines" />
+      ) : (
+        <div class="card charts">
+          <Chart
+            label="PnL of the traders, USDC"
+            height={320}
+            times={drawn.times}
+            series={{ kind: 'lines', lines: drawn.lines }}
+            tick={short}
+            describe={(index) =>
+              drawn.gains
+                .map((gain) => (gain === undefined ? '–' : signed(gain[index] ?? 0)))
+                .join(' · ')
+            }
+            group="compare"
+          />
+        </div>
+      )}
     </section>
   );
 }

@@ -7,7 +7,7 @@ import type { Search } from './answers.ts';
 import { amount, count, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
 import { type Recent, recent } from './recent.ts';
-import { go, routeOf } from './route.ts';
+import { go, REFERENCE, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
 import { Problem, useSearch } from './use-answer.tsx';
 
@@ -21,16 +21,18 @@ const PLACES: readonly Item[] = [
   { path: '/markets', title: 'Markets', sub: 'o' },
   { path: '/leaderboard', title: 'Leaderboard', sub: 'l' },
   { path: '/tape', title: 'Tape', sub: 't' },
+  { path: '/following', title: 'Following', sub: 'f' },
   { path: '/manage/streams', title: 'Streams', sub: 'm' },
   { path: '/compare', title: 'Compare traders', sub: '' },
+  { path: REFERENCE, title: 'API reference', sub: '' },
 ];
 
 type Item = {
   readonly path: string;
   readonly title: string;
   readonly sub: string;
-  /** Set for a trader. */
-  readonly address?: string;
+  /** Set for what has a picture: an address or condition id, and the URL of an image, '' for none. */
+  readonly picture?: { readonly id: string; readonly image: string };
 };
 type Group = { readonly title: string; readonly items: readonly Item[] };
 
@@ -89,8 +91,7 @@ function Finder({ close }: { readonly close: () => void }) {
   /** Enter was pressed or a link was pasted before its target was known. */
   const [isAwaited, setAwaited] = useState<'first' | 'only' | ''>('');
   const list = useRef<HTMLDivElement>(null);
-  const { wanted, asked, ask, answer } = useSearch(typed, HITS_MAX);
-  const isCurrent = wanted === asked && !answer.busy && !answer.isStale;
+  const { wanted, asked, ask, answer, isCurrent } = useSearch(typed, HITS_MAX);
   const groups = asked === '' ? groupsBefore(recent.value) : groupsOf(answer.data);
   const items = groups.flatMap((group) => group.items);
   const chosen = items[Math.min(at, items.length - 1)];
@@ -209,7 +210,7 @@ function Option(props: {
   readonly onPoint: () => void;
   readonly onOpen: () => void;
 }) {
-  const { path, title, sub, address } = props.item;
+  const { path, title, sub, picture } = props.item;
   return (
     <a
       id={`found-${props.number}`}
@@ -223,7 +224,7 @@ function Option(props: {
         if (!(event.ctrlKey || event.metaKey || event.shiftKey)) props.onOpen();
       }}
     >
-      {address === undefined ? null : <Picture id={address} />}
+      {picture === undefined ? null : <Picture {...picture} />}
       <span class="option-title">{title}</span>
       <span class="soft">{sub}</span>
     </a>
@@ -231,9 +232,9 @@ function Option(props: {
 }
 
 function groupsBefore(opened: readonly Recent[]): readonly Group[] {
-  const items = opened.toReversed().map(({ kind, path, title }) => {
-    const address = kind === 'trader' ? { address: path.slice('/trader/'.length) } : {};
-    return { path, title, sub: kind, ...address };
+  const items = opened.toReversed().map(({ kind, path, title, image = '' }) => {
+    const id = path.slice('/trader/'.length);
+    return { path, title, sub: kind, ...(kind === 'trader' && { picture: { id, image } }) };
   });
   return [
     { title: 'Recent', items },
@@ -246,13 +247,17 @@ function groupsOf(found: Search | undefined): readonly Group[] {
     path: `/market/${market.id === 0 ? market.condition_id : market.id}`,
     title: market.question === '' ? 'Unlisted market' : market.question,
     sub: `${market.resolved_at === '' ? '' : 'resolved · '}${amount(volume, 0)} USDC`,
+    picture: { id: market.condition_id, image: market.icon },
   }));
-  const traders = (found?.traders ?? []).map(({ profile: { address, name }, fills }) => ({
-    path: `/trader/${address.toLowerCase()}`,
-    title: name === '' ? shortAddress(address) : name,
-    sub: `${name === '' ? '' : `${shortAddress(address)} · `}${count(fills)} fills`,
-    address,
-  }));
+  const traders = (found?.traders ?? []).map(({ profile, fills }) => {
+    const { address, name, profile_image: image } = profile;
+    return {
+      path: `/trader/${address.toLowerCase()}`,
+      title: name === '' ? shortAddress(address) : name,
+      sub: `${name === '' ? '' : `${shortAddress(address)} · `}${count(fills)} fills`,
+      picture: { id: address, image },
+    };
+  });
   return [
     { title: 'Markets', items: markets },
     { title: 'Traders', items: traders },

@@ -20,6 +20,8 @@ export type Route =
 
 type ListView = Exclude<Route, { readonly id: string }>['view'];
 
+export const REFERENCE = '/docs';
+
 export const route = signal<Route>({ view: 'home' });
 export const query = signal(new URLSearchParams());
 
@@ -30,6 +32,11 @@ export function openRoute(): void {
 }
 
 export function go(path: string): void {
+  // The API reference is another document.
+  if (path === REFERENCE) {
+    location.assign(path);
+    return;
+  }
   history.pushState(null, '', path);
   read();
   scrollTo(0, 0);

@@ -5,7 +5,7 @@ import { Alerts } from './alerts.tsx';
 import icon from './icon.svg';
 import { canRead, forgetKey, isAsking, isPublic, key } from './key.ts';
 import { FindButton, Palette } from './palette.tsx';
-import { route } from './route.ts';
+import { REFERENCE, route } from './route.ts';
 import { helpOpen, SHORTCUTS } from './shortcuts.ts';
 import { StatusStrip } from './status-strip.tsx';
 import { nextTheme, theme } from './theme.ts';
@@ -42,6 +42,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
               {title}
             </a>
           ))}
+          <a href={REFERENCE}>API</a>
         </nav>
         {canRead.value ? <FindButton /> : null}
         <div class="tools">

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, Positions, TraderV2, Window } from './answers.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
-import { Ago, Pnl, Roi, Tile, Usdc, WinRate } from './figures.tsx';
+import { Ago, Pnl, Roi, Share, Tile, Usdc, WinRate } from './figures.tsx';
 import { Star } from './follow.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
@@ -37,17 +37,21 @@ export function Trader({ address }: { readonly address: string }) {
   const held = useAnswer<Positions>(`/v2/traders/${base}/positions?limit=${POSITIONS_READ}`, {
     ...{ refresh, subject: address },
   });
+  const closed = useAnswer<Positions>(`/v2/traders/${base}/positions?status=all&limit=1`, {
+    ...{ refresh, subject: address },
+  });
   const name = first.data?.profile.name || address;
   useEffect(() => {
     document.title = `${name} – Fillstream`;
     if (first.data !== undefined) {
       const title = first.data.profile.name || shortAddress(address);
-      remember({ kind: 'trader', path: `/trader/${address.toLowerCase()}`, title });
+      const { profile_image: image } = first.data.profile;
+      remember({ kind: 'trader', path: `/trader/${address.toLowerCase()}`, title, image });
     }
   }, [name, first.data === undefined]);
   // Wait for the positions: their number varies, so loading them later would move everything below.
-  const isHeldAsked = held.data === undefined && held.problem === undefined;
-  if (first.data === undefined || isHeldAsked) {
+  const isAsked = [held, closed].some((one) => one.data === undefined && one.problem === undefined);
+  if (first.data === undefined || isAsked) {
     return (
       <section>
         <h1 class="hidden">Trader {address}</h1>
@@ -84,11 +88,16 @@ export function Trader({ address }: { readonly address: string }) {
         </div>
         <Figures trader={second.data} />
       </header>
-      <Problem problem={first.problem ?? second.problem} />
+      {first.problem === undefined ? (
+        <Problem problem={second.problem} answer={second} />
+      ) : (
+        <Problem problem={first.problem} answer={first} />
+      )}
       <TraderPositions answer={held} />
       <TraderEquity address={address} refresh={refresh} />
       <div class="section-head">
         <h2>Windows up to now</h2>
+        <WinRates window={stats.t_30d} closed={closed.data} />
       </div>
       <Windows stats={stats} />
       <TraderCharts address={address} tags={top_tags.map(({ slug }) => slug)} refresh={refresh} />
@@ -114,6 +123,29 @@ function Figures({ trader }: { readonly trader: TraderV2 | undefined }) {
         {trader?.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }) ?? '–'}
       </Tile>
     </dl>
+  );
+}
+
+/** The win rate of the windows counts open markets, too. Beside it stands that of the closed ones. */
+function WinRates(props: {
+  readonly window: Window | undefined;
+  readonly closed: Positions | undefined;
+}) {
+  const { window, closed } = props;
+  const { closed_count = 0, closed_won_count = 0 } = closed?.totals ?? {};
+  return (
+    <p class="soft totals">
+      Win rate of traded markets, 30 days, open ones included:{' '}
+      {window === undefined ? '–' : <WinRate of={window} />} · of closed markets, all time:{' '}
+      {closed_count === 0 ? (
+        '–'
+      ) : (
+        <Share
+          value={(100 * closed_won_count) / closed_count}
+          title={`${closed_won_count} of ${closed_count} closed markets, settled or sold, with a realised PnL above 0`}
+        />
+      )}
+    </p>
   );
 }
 
