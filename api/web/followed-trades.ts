@@ -6,9 +6,9 @@ import { cents, shortAddress, timeMs } from './format.ts';
 import { useAnswers } from './use-answer.tsx';
 
 /** Only this many traders, followed most recently; more marks could not be distinguished. */
-const TRADERS_MAX = 5;
+export const TRADERS_MAX = 5;
 /** Newest trades read for each trader. */
-const TRADES_MAX = 200;
+export const TRADES_MAX = 200;
 const DAY = 86_400;
 
 export type FollowedTrade = {
@@ -21,11 +21,19 @@ export type FollowedTrade = {
   readonly text: string;
 };
 
+export type FollowedTrades = {
+  readonly trades: readonly FollowedTrade[];
+  /** How much of it could be read. */
+  readonly state: 'loading' | 'failed' | 'loaded';
+  /** Whether a trader has older trades in this time than were read. */
+  readonly isCut: boolean;
+};
+
 /** Trades since `from` (Unix seconds), newest first. Reads again when `refresh` changes. */
 export function useFollowedTrades(
   market: Market,
   { from, refresh }: { readonly from: number; readonly refresh: unknown },
-): readonly FollowedTrade[] {
+): FollowedTrades {
   const all = followed.trader.value;
   // Rounded, so that the path stays the same for a while.
   const day = Math.floor(from / DAY) * DAY;
@@ -36,11 +44,11 @@ export function useFollowedTrades(
       path: `/v2/traders/${id}/trades?${of}`,
     }));
   }, [all, market.condition_id, day]);
-  const { data } = useAnswers<TraderTrades>(
+  const { data, problem } = useAnswers<TraderTrades>(
     traders.map(({ path }) => path),
     { refresh },
   );
-  return useMemo(
+  const trades = useMemo(
     () =>
       traders
         .flatMap(({ name, path }) =>
@@ -50,6 +58,15 @@ export function useFollowedTrades(
         .toSorted((a, b) => b.seconds - a.seconds),
     [data, traders, from],
   );
+  const isLoaded = traders.every(({ path }) => data.has(path));
+  return {
+    trades,
+    state: isLoaded ? 'loaded' : problem === undefined ? 'loading' : 'failed',
+    isCut: traders.some(({ path }) => {
+      const { next_cursor = '', trades: read = [] } = data.get(path) ?? {};
+      return next_cursor !== '' && (timeMs(read.at(-1)?.time ?? '') ?? 0) / 1_000 >= from;
+    }),
+  };
 }
 
 function followedTrade(trader: string, trade: TraderTrades['trades'][number]): FollowedTrade {

@@ -1,17 +1,27 @@
 /** What the user follows: traders with their holdings, markets, and the live tape of these traders. */
 import { useEffect } from 'preact/hooks';
 import { AlertSwitch } from './alerts.tsx';
-import type { Traders } from './answers.ts';
+import type { Candles, MarketDetail, Position, Positions, Traders } from './answers.ts';
 import { fillstream } from './client.ts';
+import { Skeleton } from './controls.tsx';
 import { Pnl, Usdc } from './figures.tsx';
 import { type Followed, followed, Star } from './follow.tsx';
-import { count } from './format.ts';
+import { amount, count } from './format.ts';
+import { Change, MARKET_OF, MarketLink, Odds } from './markets.tsx';
+import { Picture } from './picture.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
 import { TraderName } from './trader-name.tsx';
-import { Problem, useAnswer, useTicks } from './use-answer.tsx';
+import { Problem, useAnswer, useAnswers, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 15_000;
+/** Positions take a request for each trader, so only those of the traders with the most at stake are read. */
+const HOLDERS_MAX = 5;
+const POSITIONS_EACH = 3;
+/** Prices take two requests for each market. */
+const PRICED_MAX = 10;
+const QUARTER_HOUR = 900;
+const DAY = 86_400;
 
 export function Following() {
   const traders = followed.trader.value;
@@ -38,7 +48,6 @@ export function Following() {
       ) : (
         <>
           <LiveTape
-            key={addresses}
             title="Following"
             name={addresses}
             open={(options) =>
@@ -69,17 +78,11 @@ export function Following() {
         <>
           <div class="section-head">
             <h2>Markets</h2>
+            {markets.length > PRICED_MAX ? (
+              <p class="soft">prices of the {PRICED_MAX} you followed last</p>
+            ) : null}
           </div>
-          <ul class="card followed-markets">
-            {markets.map(({ id, name }) => (
-              <li key={id}>
-                <a href={`/market/${id}`} data-row>
-                  {name === '' ? id : name}
-                </a>
-                <Star kind="market" id={id} name={name} />
-              </li>
-            ))}
-          </ul>
+          <FollowedMarkets markets={markets} />
         </>
       )}
     </article>
@@ -133,6 +136,151 @@ function FollowedTraders({ traders }: { readonly traders: readonly Followed[] })
         class="followed"
         columns={COLUMNS}
         rows={traders.map((one) => ({ ...one, answer: answers.get(one.id) }))}
+        keyOf={({ id }) => id}
+        empty=""
+      />
+      <LargestPositions traders={answer.data?.traders ?? []} refresh={refresh} />
+    </>
+  );
+}
+
+type Held = Position & { readonly profile: Traders['traders'][number]['profile'] };
+
+const HELD: readonly Column<Held>[] = [
+  { title: 'Trader', cell: ({ profile }) => <TraderName profile={profile} /> },
+  MARKET_OF,
+  {
+    title: 'Outcome',
+    cell: ({ outcome, outcome_index }) => outcome || `outcome ${outcome_index + 1}`,
+  },
+  { title: 'Shares', class: 'figure wide-only', cell: ({ shares }) => amount(shares, 0) },
+  {
+    ...{ title: 'Value', class: 'figure strong' },
+    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
+  },
+  {
+    ...{ title: 'Unrealised', class: 'figure' },
+    cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
+  },
+];
+
+function LargestPositions(props: {
+  readonly traders: Traders['traders'];
+  readonly refresh: unknown;
+}) {
+  const holders = props.traders
+    .filter(({ positions }) => positions.open_count > 0)
+    .toSorted((a, b) => b.positions.value - a.positions.value);
+  const read = holders.slice(0, HOLDERS_MAX).map(({ profile }) => ({
+    profile,
+    path: `/v2/traders/${profile.address.toLowerCase()}/positions?limit=${POSITIONS_EACH}`,
+  }));
+  const { data, problem, retry } = useAnswers<Positions>(
+    read.map(({ path }) => path),
+    { refresh: props.refresh },
+  );
+  if (read.length === 0) return null;
+  const rows = read.flatMap(({ profile, path }) =>
+    (data.get(path)?.positions ?? []).map((position) => ({ ...position, profile })),
+  );
+  const of = holders.length > HOLDERS_MAX ? `the ${HOLDERS_MAX} with the most at stake` : 'each';
+  return (
+    <section aria-labelledby="held-title">
+      <div class="section-head">
+        <h2 id="held-title">Their open positions</h2>
+        <p class="soft">
+          the {POSITIONS_EACH} largest of {of}
+        </p>
+      </div>
+      <Problem problem={problem} onRetry={retry} />
+      {rows.length === 0 && read.some(({ path }) => !data.has(path)) ? (
+        problem === undefined ? (
+          <Skeleton rows={4} what="their open positions" />
+        ) : null
+      ) : (
+        <CardTable
+          label="Open positions of traders that you follow"
+          class="positions"
+          columns={HELD}
+          rows={rows}
+          keyOf={({ profile, market }) => `${profile.address} ${market.condition_id}`}
+          empty="No open positions."
+        />
+      )}
+    </section>
+  );
+}
+
+type Priced = Followed & {
+  /** Undefined while it loads, and for a market whose price is not read. */
+  readonly detail: MarketDetail | undefined;
+  readonly candles: Candles['candles'];
+};
+
+const MARKETS: readonly Column<Priced>[] = [
+  {
+    ...{ title: 'Market', class: 'question', isHead: true },
+    cell: ({ id, name, detail }) =>
+      detail === undefined ? (
+        <a href={`/market/${id}`} data-row>
+          {name === '' ? id : name}
+        </a>
+      ) : (
+        <span class="market">
+          <Picture id={detail.market.condition_id} image={detail.market.icon} />
+          <MarketLink market={detail.market} />
+        </span>
+      ),
+  },
+  {
+    ...{ title: 'Price', class: 'figure' },
+    cell: ({ detail }) => (detail === undefined ? '–' : <Odds entry={detail} />),
+  },
+  {
+    ...{ title: 'Change, 24 h', class: 'figure' },
+    cell: ({ candles }) => {
+      const [first, last] = [candles[0], candles.at(-1)];
+      return first === undefined || last === undefined ? (
+        '–'
+      ) : (
+        <Change micro={last.close - first.open} />
+      );
+    },
+  },
+  {
+    ...{ title: <span class="hidden">Follow</span>, class: 'figure' },
+    cell: ({ id, name }) => <Star kind="market" id={id} name={name} />,
+  },
+];
+
+function FollowedMarkets({ markets }: { readonly markets: readonly Followed[] }) {
+  const refresh = useTicks(REFRESH_MS);
+  const now = Math.floor(Date.now() / 1_000);
+  const from = now - (now % QUARTER_HOUR) - DAY;
+  const priced = markets.slice(-PRICED_MAX).map(({ id }) => `/v2/markets/${id}`);
+  const candlesOf = (path: string) => `${path}/candles?interval=15m&from=${from}`;
+  const details = useAnswers<MarketDetail>(priced, { refresh });
+  const candles = useAnswers<Candles>(priced.map(candlesOf), { refresh });
+  return (
+    <>
+      <Problem
+        problem={details.problem ?? candles.problem}
+        onRetry={() => {
+          details.retry();
+          candles.retry();
+        }}
+      />
+      <CardTable
+        label="Markets that you follow"
+        class="market-table"
+        columns={MARKETS}
+        rows={markets.map((one) => {
+          const path = `/v2/markets/${one.id}`;
+          return {
+            ...{ ...one, detail: details.data.get(path) },
+            candles: candles.data.get(candlesOf(path))?.candles ?? [],
+          };
+        })}
         keyOf={({ id }) => id}
         empty=""
       />

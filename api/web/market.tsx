@@ -5,7 +5,13 @@ import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts
 import { Choice, CopyButton, Skeleton } from './controls.tsx';
 import { Tile, Usdc } from './figures.tsx';
 import { followed, Star } from './follow.tsx';
-import { type FollowedTrade, useFollowedTrades } from './followed-trades.ts';
+import {
+  type FollowedTrade,
+  type FollowedTrades,
+  TRADERS_MAX,
+  TRADES_MAX,
+  useFollowedTrades,
+} from './followed-trades.ts';
 import { count, paid, priceText, timeMs, timeText } from './format.ts';
 import { type ChartKind, MarketChart } from './market-chart.tsx';
 import { MarketTape } from './market-tape.tsx';
@@ -200,7 +206,7 @@ function PriceOverTime({
   const { interval, from, to } = periodOf(market, range);
   const path = `/v2/markets/${market.condition_id}/candles?interval=${interval}&from=${from}${to}`;
   const answer = useAnswer<Candles>(path, { refresh, subject: `${market.condition_id} ${range}` });
-  const trades = useFollowedTrades(market, { from, refresh });
+  const marked = useFollowedTrades(market, { from, refresh });
   const candles = answer.data?.candles;
   const first = candles?.[0];
   const last = candles?.at(-1);
@@ -230,8 +236,8 @@ function PriceOverTime({
           />
         </div>
         <Problem problem={answer.problem} answer={answer} />
-        <Drawn {...{ answer, trades, kind, range }} outcome={labelOf(market, 0)} />
-        <Legend trades={trades} outcome={labelOf(market, 0)} />
+        <Drawn {...{ answer, kind, range }} trades={marked.trades} outcome={labelOf(market, 0)} />
+        <Legend marked={marked} outcome={labelOf(market, 0)} />
       </div>
     </section>
   );
@@ -268,17 +274,26 @@ function Drawn(props: {
 }
 
 /** Legend of the marks in the chart. Shown even without marks, so that nothing moves when they appear. */
-function Legend(props: { readonly trades: readonly FollowedTrade[]; readonly outcome: string }) {
-  const { trades, outcome } = props;
-  if (followed.trader.value.length === 0) return null;
-  const ofEach = Map.groupBy(trades, ({ trader }) => trader);
-  const counts = [...ofEach].map(([trader, own]) => `${trader} ${count(own.length)}`);
+function Legend(props: { readonly marked: FollowedTrades; readonly outcome: string }) {
+  const { marked, outcome } = props;
+  const following = followed.trader.value.length;
+  if (following === 0) return null;
+  const who =
+    following > TRADERS_MAX ? `the ${TRADERS_MAX} traders you followed last` : 'traders you follow';
   return (
     <p class="chart-marks soft">
-      Trades of traders you follow (▲ for {outcome}, ▼ against):{' '}
-      {counts.length === 0 ? 'none in this range' : counts.join(', ')}
+      Trades of {who} (▲ for {outcome}, ▼ against): {markedText(marked)}
+      {marked.isCut ? `; only the newest ${TRADES_MAX} of each` : ''}
     </p>
   );
+}
+
+function markedText({ trades, state }: FollowedTrades): string {
+  const ofEach = Map.groupBy(trades, ({ trader }) => trader);
+  const counts = [...ofEach].map(([trader, own]) => `${trader} ${count(own.length)}`);
+  if (state === 'loading') return [...counts, 'loading'].join(', ');
+  if (state === 'failed') return [...counts, 'not all could be loaded'].join(', ');
+  return counts.length === 0 ? 'none in this range' : counts.join(', ');
 }
 
 /** The price of each outcome and its change over the range; after the resolution, what each outcome pays. */

@@ -195,7 +195,8 @@ export function MarketLink({ market }: { readonly market: Named }) {
 }
 
 /** The price of the first outcome, with its name. */
-function Odds({ entry: { mark, market } }: { readonly entry: MarketEntry }) {
+export function Odds(props: { readonly entry: Pick<MarketEntry, 'mark' | 'market'> }) {
+  const { mark, market } = props.entry;
   return (
     <span class="odds">
       <span class="soft">{market.outcome_1}</span> <b>{priceText(mark.price_1)}</b>

@@ -3,7 +3,7 @@ import type { Locator, Page } from 'playwright-core';
 import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
 import { faults, screenshot, type Watched } from './browser.ts';
-import { cents, count, money, percent } from './figures.ts';
+import { cents, change, count, money, percent, price } from './figures.ts';
 import { agree, expectText, texts } from './seen.ts';
 import type { Stage } from './stage.ts';
 
@@ -349,9 +349,35 @@ export function traderTests(stage: Stage): void {
     });
     const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
     expect(new URL(asked).searchParams.get('traders')).toBe(address);
+    await agree(async () => {
+      const { positions } = watched.answer<Held>(`/v2/traders/${address}/positions?limit=3`);
+      const rows = await texts(page.locator('.positions tbody tr'));
+      expect(rows.map((cells) => [cells[2], cells[4], cells[5]])).toEqual(
+        positions.map(({ outcome, value, unrealised_pnl }) => [
+          ...[outcome, money(value, 2, 'negative'), money(unrealised_pnl, 2, 'always')],
+        ]),
+      );
+    });
+    await page.locator('.positions').getByRole('link').nth(1).click();
+    await expect.poll(() => page.url()).toContain('/market/');
+    const market = new URL(page.url()).pathname;
+    await page.getByRole('button', { name: 'Follow', exact: true }).click();
+    await page.getByRole('link', { name: 'Following', exact: true }).click();
+    const markets = page.locator('.market-table tbody tr');
+    await agree(async () => {
+      type Detail = { mark: { price_1: number } };
+      const { mark } = watched.answer<Detail>(`/v2${market.replace('market', 'markets')}`);
+      const path = `/v2${market.replace('market', 'markets')}/candles`;
+      const { candles } = watched.answer<{ candles: { open: number; close: number }[] }>(path);
+      const moved = (candles.at(-1)?.close ?? 0) - (candles[0]?.open ?? 0);
+      const [cells] = await texts(markets);
+      expect(cells?.[1]).toContain(price(mark.price_1));
+      expect(cells?.[2]).toBe(change(moved));
+    });
     expect(await faults(page)).toEqual([]);
     await screenshot(page, 'following');
     await page.reload();
+    await markets.getByRole('button', { name: 'Following' }).click();
     await page.locator('.followed').getByRole('button', { name: 'Following' }).click();
     await expectText(page.locator('main'), 'Nothing yet');
   });
