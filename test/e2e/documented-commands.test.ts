@@ -15,6 +15,7 @@ const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'api/cli/README.
 /** What cannot be run here, with the reason or the test that runs it. */
 const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (ci|start|test)\b|^npm run dev\b/, 'up.test.ts, and what runs this test'],
+  [/^docker compose\b/, 'needs containers; the commands in them are run by compose.test.ts'],
   [/^RPC_URL=https:\/\/your\.node/, 'needs a Polygon node'],
   [/^npm run (backup|restore)\b/, 'backup.test.ts'],
   [/^npm run rebuild\b/, 'rebuild.test.ts'],
@@ -28,28 +29,40 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
 /** It goes on until it is stopped; its first words are enough. */
 const ENDLESS = /curl -sN|fillstream tail/;
 
-type Command = { readonly document: string; readonly text: string };
+type Command = {
+  readonly document: string;
+  /** The lines above it in its document that set variables. A reader begins with an empty shell. */
+  readonly exports: readonly string[];
+  readonly text: string;
+};
 
 function commandsOf(document: string): Command[] {
   const source = readFileSync(join(ROOT, document), 'utf8');
-  return [...source.matchAll(/^```sh\n(.*?)^```$/gms)]
+  const lines = [...source.matchAll(/^```sh\n(.*?)^```$/gms)]
     .flatMap(([, block = '']) => block.replaceAll('\\\n', ' ').split('\n'))
-    .map((line) => ({ document, text: line.replace(/\s{2,}# .*| # .*$/, '').trim() }))
-    .filter(({ text }) => text !== '');
+    .map((line) => line.replace(/\s{2,}# .*| # .*$/, '').trim())
+    .filter((text) => text !== '');
+  return lines.map((text, n) => {
+    const exports = lines.slice(0, n).filter((line) => line.startsWith('export '));
+    return { document, exports, text };
+  });
 }
 
 const commands = globSync(DOCUMENTS, { cwd: ROOT }).sort().flatMap(commandsOf);
 const isElsewhere = ({ text }: Command) => ELSEWHERE.some(([command]) => command.test(text));
-/** A line that several documents have runs once. */
-const here = [...new Map(commands.map((one) => [one.text, one])).values()].filter(
-  (one) => !isElsewhere(one),
-);
+/** A line that several documents have after the same variables runs once. */
+const here = [
+  ...new Map(commands.map((one) => [[...one.exports, one.text].join('\n'), one])).values(),
+].filter((one) => !isElsewhere(one));
+/** Variables that this process may have, but a reader's shell has not. */
+const UNSET = ['URL', 'KEY', 'FILLSTREAM_URL', 'FILLSTREAM_KEY', 'CLICKHOUSE_URL', 'NATS_URL'];
 
 describe('commands', () => {
   const directory = temporaryDirectory();
+  const env = { ...process.env };
+  for (const name of UNSET) delete env[name];
   let service: Service;
-  let env: NodeJS.ProcessEnv;
-  /** What the reader puts in for what a document leaves open, and where this service differs from the usual one. */
+  /** What the reader takes from the output of npm start, and where this service differs from the usual one. */
   let own: readonly (readonly [RegExp, string])[];
 
   beforeAll(async () => {
@@ -66,14 +79,12 @@ describe('commands', () => {
       [/\.data\//g, `${data}/`],
       [/param_t=0x…/, `param_t=${trader?.address}`],
       [/FILLSTREAM_KEY=…/, `FILLSTREAM_KEY=${key}`],
+      [/http:\/\/127\.0\.0\.1:8080/, url],
+      // Its default is the usual port.
+      [/^npx fillstream/, `FILLSTREAM_URL=${url} $&`],
       [/--(output|state) /, `$&${directory.path}/`],
       [/\.\/your-program/, 'cat'],
     ];
-    env = {
-      ...process.env,
-      ...{ URL: url, KEY: key, FILLSTREAM_URL: url, FILLSTREAM_KEY: key },
-      CLICKHOUSE_URL: analyst.origin,
-    };
   });
 
   afterAll(async () => {
@@ -81,12 +92,18 @@ describe('commands', () => {
     directory.remove();
   });
 
-  test.each(here)('$document: $text', async ({ text }) => {
-    const line = own.reduce((so, [found, value]) => so.replace(found, value), text);
-    const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
-      ...{ cwd: ROOT, env, detached: true },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+  test.each(here)('$document: $text', async ({ exports, text }) => {
+    const filled = (given: string) =>
+      own.reduce((so, [found, value]) => so.replace(found, value), given);
+    const line = filled(text);
+    const child = spawn(
+      'bash',
+      ['-o', 'pipefail', '-c', [...exports.map(filled), line].join('\n')],
+      {
+        ...{ cwd: ROOT, env, detached: true },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
     const said = { stdout: '', stderr: '' };
     const closed = once(child, 'close');
     for (const name of ['stdout', 'stderr'] as const) {
