@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { Problem } from './errors.ts';
+import { instantMs } from './instants.ts';
 
 const GIVEN_CHARACTERS_MAX = 80;
 const UINT32_MAX = 4_294_967_295;
@@ -149,16 +150,10 @@ export const instant = parameter(
   'an ISO 8601 time such as 2026-05-01T00:00:00Z, or seconds since 1970',
   { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
   (text) => {
-    if (/^\d{1,10}$/.test(text)) return withinSeconds(Number(text));
-    const parts = ISO_TIME.exec(text);
-    if (parts === null) return undefined;
-    const [, day, time = '00:00', zone = 'Z'] = parts;
-    return withinSeconds(Math.floor(Date.parse(`${day}T${time}${zone}`) / 1000));
+    const ms = instantMs(text);
+    return ms === undefined ? undefined : withinSeconds(Math.floor(ms / 1000));
   },
 );
-
-const ISO_TIME =
-  /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:\d\d)?)?$/;
 
 /** Parses parameters or a JSON body. Throws Problem 400 with one issue per bad member. */
 export function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output<Shape> {

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Fillstream } from '../client/index.ts';
+import { instantMs } from '../instants.ts';
 import type { Screen } from './format.ts';
 
 /** One `--name`. Without `value` it is a switch. */
@@ -83,11 +84,13 @@ export class Failure extends Error {
   override readonly name = 'Failure';
 }
 
-/** The milliseconds of a time, UTC if it names no zone, as in the API. Throws UsageError. */
+/** The milliseconds of a time as the API takes it. Throws UsageError. */
 export function timeOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
-  const ms = Date.parse(/^\d{4}-\d\d-\d\d[T ][\d:.]+$/.test(text) ? `${text}Z` : text);
-  if (Number.isNaN(ms)) throw new UsageError(`${name} must be a time such as 2026-01-31T12:00:00Z`);
+  const ms = instantMs(text);
+  if (ms === undefined) {
+    throw new UsageError(`${name} must be a time such as 2026-01-31T12:00:00Z: ${text}`);
+  }
   return ms;
 }
 

@@ -3,14 +3,23 @@ import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { csvRow, flat } from './format.ts';
 
 const PAGE_MAX = 1_000;
-const CLICKHOUSE_FORMATS = { csv: 'CSVWithNames', json: 'JSONEachRow', parquet: 'Parquet' };
+const CLICKHOUSE_FORMATS = {
+  csv: 'CSVWithNames',
+  json: 'JSONEachRow',
+  parquet: 'Parquet',
+} as const;
+type ClickHouseFormat = (typeof CLICKHOUSE_FORMATS)[keyof typeof CLICKHOUSE_FORMATS];
+/** The clock of this machine may be behind that of the chain. */
+const AHEAD_SECONDS = 86_400;
+const PARQUET_ADVICE =
+  '; Parquet takes one query: export a shorter period, csv or json, or use a ClickHouse user without this limit';
 
 export const exportFills = command({
   summary: 'fills of a trader, a market or a period; matches of a market',
   usage: 'trader ADDRESS | market MARKET | fills',
   takes: [1, 2],
   options: {
-    from: { value: 'TIME', text: 'only from this time, ISO 8601' },
+    from: { value: 'TIME', text: 'only from this time: ISO 8601, or seconds since 1970' },
     to: { value: 'TIME', text: 'only until this time' },
     trader: { value: 'ADDRESS', text: 'fills: only of this trader' },
     market: { value: 'MARKET', text: 'trader, fills: only this market' },
@@ -26,7 +35,9 @@ export const exportFills = command({
 market   every final match with the fill of its taker, newest first, in micro-units
 fills    every fill of a period, trader or market in analyst.fills, oldest first, in USDC and shares, from
          ClickHouse, whose URL \`npm start\` prints. A market is an id, slug or condition id. Put a URL with a
-         password into CLICKHOUSE_URL, so that no process list shows it.
+         password into CLICKHOUSE_URL, so that no process list shows it. csv and json take any period, in parts
+         that fit the limits of the analysts. Parquet is one query, so at most 1,000,000 fills, 64 MiB and 30 s,
+         unless the URL is of a user without these limits.
 
 The output is complete only if the exit code is 0.`,
   examples: [
@@ -137,11 +148,14 @@ type Filters = Readonly<
     Record<'fromMs' | 'toMs', number | undefined>
 >;
 
+/** A period in whole seconds, including both ends. */
+type Period = { readonly from: number; readonly to: number };
+
 /** Conditions on analyst.fills, whose times are whole seconds and whose addresses are in lower case. */
-function conditionsOf({ fromMs, toMs, trader, market, side }: Filters) {
+function conditionsOf({ trader, market, side }: Filters, { from, to }: Period) {
   const all = [
-    ['from', 'time >= toDateTime({from:UInt32})', fromMs && Math.ceil(fromMs / 1_000)],
-    ['to', 'time <= toDateTime({to:UInt32})', toMs && Math.floor(toMs / 1_000)],
+    ['from', 'time >= toDateTime({from:UInt32})', from],
+    ['to', 'time <= toDateTime({to:UInt32})', to],
     ['trader', 'trader = {trader:String}', trader?.toLowerCase()],
     ['market', IN_MARKET, market],
     ['side', 'side = {side:String}', side],
@@ -153,19 +167,65 @@ const IN_MARKET = `(condition_id = lower({market:String}) OR condition_id IN (
   SELECT condition_id FROM analyst.markets
   WHERE toString(market_id) = {market:String} OR slug = {market:String}))`;
 
+const UINT32_MAX = 4_294_967_295;
+/** What a query that covers less may not exceed. */
+const LIMITS = /TOO_MANY_ROWS_OR_BYTES|TIMEOUT_EXCEEDED|MEMORY_LIMIT_EXCEEDED/;
+
+/**
+ * A user may have a limit on the result of a query. So the period is exported in parts, one after the other: shorter ones
+ * when a limit was exceeded, longer ones when there is little. A Parquet file cannot be continued, so it is one query.
+ */
 async function exportFrom(
   url: URL,
-  { filters, format }: { readonly filters: Filters; readonly format: string },
+  { filters, format }: { readonly filters: Filters; readonly format: ClickHouseFormat },
   signal: AbortSignal,
   write: Call['write'],
 ): Promise<void> {
+  const { fromMs = 0, toMs = UINT32_MAX * 1_000 } = filters;
+  // Most of the time after now is empty, so halving it would only repeat the query.
+  const end = Math.min(Math.floor(toMs / 1_000), Math.floor(Date.now() / 1_000) + AHEAD_SECONDS);
+  let from = Math.ceil(fromMs / 1_000);
+  let seconds = Math.max(1, end - from + 1);
+  let bytesMost = 0;
+  let isFirst = true;
+  do {
+    const to = Math.min(end, from + seconds - 1);
+    const part = isFirst || format !== 'CSVWithNames' ? format : 'CSV';
+    const response = await query(url, filters, { from, to }, part, signal);
+    if (response.ok && response.body !== null) {
+      const bytes = await copy(response.body, url, signal, write);
+      // Even one twice as long is expected to be no larger than the largest that was allowed.
+      if (bytes * 2 <= bytesMost) seconds *= 2;
+      bytesMost = Math.max(bytesMost, bytes);
+      isFirst = false;
+      from = to + 1;
+      continue;
+    }
+    const [line = ''] = (await response.text()).split('\n');
+    const isLimit = LIMITS.test(line);
+    if (isLimit && format !== 'Parquet' && seconds > 1) {
+      seconds = Math.ceil(seconds / 2);
+      continue;
+    }
+    const advice = isLimit && format === 'Parquet' ? PARQUET_ADVICE : '';
+    throw new Failure(`ClickHouse responded with ${response.status}: ${line}${advice}`);
+  } while (from <= end);
+}
+
+async function query(
+  url: URL,
+  filters: Filters,
+  period: Period,
+  format: string,
+  signal: AbortSignal,
+): Promise<Response> {
   const { username, password } = url;
   const address = new URL(url);
   address.username = '';
   address.password = '';
   // Otherwise a late error would become part of the output.
   address.searchParams.set('wait_end_of_query', '1');
-  const conditions = conditionsOf(filters);
+  const conditions = conditionsOf(filters, period);
   for (const [name, , value] of conditions) {
     address.searchParams.set(`param_${name}`, String(value));
   }
@@ -174,21 +234,29 @@ async function exportFrom(
     ORDER BY block_number, log_index FORMAT ${format}`;
   const login = Buffer.from(decodeURIComponent(`${username}:${password}`)).toString('base64');
   const headers = username === '' ? {} : { Authorization: `Basic ${login}` };
-  const response = await fetch(address, { method: 'POST', body, headers, signal }).catch(
-    (error) => {
-      signal.throwIfAborted();
-      throw new Failure(`ClickHouse cannot be reached at ${address.origin}`, { cause: error });
-    },
-  );
-  if (!response.ok || response.body === null) {
-    const [line = ''] = (await response.text()).split('\n');
-    throw new Failure(`ClickHouse responded with ${response.status}: ${line}`);
-  }
-  const chunks = response.body[Symbol.asyncIterator]();
+  return await fetch(address, { method: 'POST', body, headers, signal }).catch((error) => {
+    signal.throwIfAborted();
+    throw new Failure(`ClickHouse cannot be reached at ${address.origin}`, { cause: error });
+  });
+}
+
+/** Returns the number of bytes. */
+async function copy(
+  body: ReadableStream<Uint8Array>,
+  { origin }: URL,
+  signal: AbortSignal,
+  write: Call['write'],
+): Promise<number> {
+  let bytes = 0;
+  const chunks = body[Symbol.asyncIterator]();
   const next = () =>
     chunks.next().catch((error) => {
       signal.throwIfAborted();
-      throw new Failure(`the connection to ${address.origin} was lost`, { cause: error });
+      throw new Failure(`the connection to ${origin} was lost`, { cause: error });
     });
-  for (let chunk = await next(); !chunk.done; chunk = await next()) await write(chunk.value);
+  for (let chunk = await next(); !chunk.done; chunk = await next()) {
+    await write(chunk.value);
+    bytes += chunk.value.length;
+  }
+  return bytes;
 }

@@ -58,8 +58,8 @@ for (const name of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
   });
 }
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // The reader of the pipe has closed it, like `| head`.
-  if (error.code === 'EPIPE') process.exit(0);
+  // The reader of the pipe has closed it, like `| head`. An export whose reader ended early is not complete.
+  if (error.code === 'EPIPE') process.exit(process.argv[2] === 'export' ? EXIT.failed : 0);
   fail(error.message);
 });
 // Notes are optional, so a closed stderr is no error.

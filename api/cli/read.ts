@@ -32,7 +32,7 @@ const LIMIT = {
   isNumber: true,
   text: 'maximum number of entries (default: 20)',
 } as const;
-/** Maximum page size. The server lowers it for the demo tier. */
+/** Maximum page size. */
 const PAGE_MAX = 100;
 
 export const top = command({
@@ -56,7 +56,7 @@ export const top = command({
     series: { value: 'SLUG', text: 'only markets of this series' },
     'min-markets': { value: 'N', isNumber: true, text: 'minimum number of markets' },
     'min-pnl': { value: 'N', isNumber: true, text: 'minimum PnL, dollars' },
-    limit: LIMIT,
+    limit: { ...LIMIT, text: `${LIMIT.text}; at most 20 in the demo tier` },
     format: LIST_FORMAT,
   },
   examples: [

@@ -247,7 +247,7 @@ function readState(path: string): string | undefined {
 
 /** The cursor in a line of JSON or CSV; undefined if this command did not write the line. */
 function cursorOf(line: string, format: Format): string | undefined {
-  const pattern = format === 'csv' ? /^(\d+),/ : /^\{"cursor":"(\d+)",.*\}$/;
+  const pattern = format === 'csv' ? /^(\d+),/ : /^\{"cursor":"(\d+)",.*\}$/s;
   return pattern.exec(line)?.[1];
 }
 

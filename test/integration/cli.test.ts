@@ -187,9 +187,34 @@ describe('a command that reads', () => {
     expect(linesOf(since.stdout)).toHaveLength(wanted.length);
     // A time without a zone is UTC everywhere, as in the API.
     const bare = middle.replace('Z', '');
-    const args = ['export', 'market', '1002', '--from', bare, '--format', 'json'];
-    expect((await cli(args, { TZ: 'America/New_York' })).stdout).toBe(since.stdout);
+    for (const from of [bare, String(Date.parse(middle) / 1_000)]) {
+      const args = ['export', 'market', '1002', '--from', from, '--format', 'json'];
+      expect((await cli(args, { TZ: 'America/New_York' })).stdout).toBe(since.stdout);
+    }
     expect((await cli(['export', 'market', '1002', '--side', 'SELL'])).code).toBe(2);
+  });
+
+  test('exports more from ClickHouse than a query may return, except to Parquet', async () => {
+    const { host } = new URL(seeded.clickhouse.url);
+    const args = ['export', 'fills', '--from', '2020-01-01', '--to', '2040-01-01'];
+    const fillsOf = (search: string, format: string) => {
+      const CLICKHOUSE_URL = `http://${host}/${search}`;
+      return cli([...args, '--format', format], { CLICKHOUSE_URL, FILLSTREAM_KEY: '' });
+    };
+    for (const format of ['csv', 'json']) {
+      const whole = await fillsOf('', format);
+      const inParts = await fillsOf('?max_result_rows=200', format);
+      expect(linesOf(whole.stdout).length).toBeGreaterThan(1_000);
+      expect(inParts).toMatchObject({ code: 0, stderr: '' });
+      // The blocks of the made-up exchange are not in the order of their times.
+      const sorted = (text: string) => linesOf(text).sort().join('\n');
+      // To show the difference of long texts would take minutes.
+      expect(sorted(inParts.stdout) === sorted(whole.stdout)).toBe(true);
+    }
+    expect(await fillsOf('?max_result_rows=200', 'parquet')).toMatchObject({
+      ...{ code: 1, stdout: '' },
+      stderr: /TOO_MANY_ROWS_OR_BYTES.*export a shorter period, csv or json/,
+    });
   });
 
   test('exports a time, a trader and a market from ClickHouse', async () => {
@@ -259,6 +284,8 @@ describe('an error', () => {
       /^fillstream: --limit must be a number: x\nSee fillstream help top\.\n$/,
     ],
     [['tail', '--from', 'yesterday'], 2, /--from must be a time such as 2026-/],
+    [['tail', '--from', 'Jan 31 2026'], 2, /--from must be a time such as 2026-/],
+    [['export', 'market', '1002', '--to', '2026-1-31'], 2, /--to must be a time such as 2026-/],
     [['tail', '--from', '2100-01-01'], 2, /--from must not be in the future/],
     [['tail', '--key', 'k'], 2, /Unknown option '--key'/],
     [['tail', '--key-file', 'no-such-file'], 1, /ENOENT/],
@@ -334,6 +361,19 @@ describe('tail', () => {
     const events = linesOf(read.text).map((line) => JSON.parse(line));
     expect(events[0].cursor).toBe(positionOf(1));
     expect(events.map(({ data }) => data.tx_hash).slice(-251)).toEqual(expected);
+  });
+
+  test('an export whose reader ends early fails', async () => {
+    const command = '"$0" "$1" export trader $2 --format json | true';
+    const { code } = await run(
+      'bash',
+      ['-o', 'pipefail', '-c', command, process.execPath, program, TRADER],
+      { env: environment(), cwd: directory },
+    ).then(
+      () => ({ code: 0 }),
+      (error) => error,
+    );
+    expect(code).toBe(1);
   });
 
   test('ends quietly when its reader has enough', async () => {
@@ -414,6 +454,16 @@ describe('tail', () => {
     const { read } = start(['tail', '--format', 'json', '--state', state]);
     await until(async () => linesOf(read.text).length === 3 || undefined);
     expect(linesOf(read.text).map((line) => JSON.parse(line).data.tx_hash)).toEqual(hashes);
+  });
+
+  test('with --output continues after any text that a market may have', async () => {
+    const file = join(directory, 'separators');
+    await trade(1);
+    const last = { cursor: await present(), type: 'order', data: { question: 'a\u2028b\u2029c' } };
+    writeFileSync(file, `${JSON.stringify(last)}\n`);
+    start(['tail', '--format', 'json', '--output', file]);
+    const hashes = await trade(1);
+    await until(async () => readFileSync(file, 'utf8').includes(`${hashes[0]}"`) || undefined);
   });
 
   test.each([

@@ -1,6 +1,6 @@
 /** The command line: amounts, tables, arguments, and lines of the feed. */
 import { describe, expect, test } from 'vitest';
-import { command, parseCommand, run, UsageError } from '../../api/cli/command.ts';
+import { command, parseCommand, run, timeOf, UsageError } from '../../api/cli/command.ts';
 import {
   cents,
   clean,
@@ -129,6 +129,19 @@ describe('arguments', () => {
     const context = { env, signal, screen: WIDE, write: async () => {}, note: () => {} };
     await expect(run(one, ['x'], context)).rejects.toThrow(new UsageError(message));
   });
+});
+
+test.each([
+  ['2026-01-31', '2026-01-31T00:00:00Z'],
+  ['2026-01-31 12:34', '2026-01-31T12:34:00Z'],
+  ['2026-01-31T12:34:56.5+02:00', '2026-01-31T10:34:56.5Z'],
+  ['1777593600', '2026-05-01T00:00:00Z'],
+])('the time %s is %s, wherever the command runs', (text, utc) => {
+  expect(timeOf('--from', text)).toBe(Date.parse(utc));
+});
+
+test.each(['2026-1-31', 'Jan 31 2026', '2026-13-01', 'now', ''])('%j is no time', (text) => {
+  expect(() => timeOf('--from', text)).toThrow(UsageError);
 });
 
 describe('a line of the feed', () => {
