@@ -57,7 +57,7 @@ export class ApiError extends FillstreamError {
     this.status = status;
     this.code = body.error ?? 'unknown';
     this.requestId = body.request_id ?? headers.get('X-Request-Id') ?? '';
-    this.retryAfterSeconds = Number(headers.get('Retry-After')) || 0;
+    this.retryAfterSeconds = secondsIn(headers.get('Retry-After') ?? '');
     this.issues = body.issues ?? [];
     this.quota = body.quota;
   }
@@ -80,11 +80,19 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 export type Query = Readonly<Record<string, unknown>>;
 
+/** The seconds of a `Retry-After`, which are a number or a date; 0 for other text. */
+function secondsIn(text: string): number {
+  const seconds = Number.isNaN(Number(text)) ? (Date.parse(text) - Date.now()) / 1_000 : +text;
+  return Math.max(0, Math.ceil(seconds) || 0);
+}
+
 const TRIES_MAX = 5;
 const TOO_MANY_REQUESTS = 429;
 /** If the server requests a longer wait than this, the request fails. */
 const RETRY_AFTER_SECONDS_MAX = 60;
 const BACKOFF_MS = { least: 500, most: 15_000 };
+/** A timer with a longer time ends at once. */
+const TIMER_MS_MAX = 2 ** 31 - 1;
 
 /** The wait after this many failures in a row: a random time between half and all of 500 ms, 1 s, 2 s … 15 s. */
 export function backoffMs(failures: number): number {
@@ -132,9 +140,9 @@ export class Http {
       this.#page<Answer>('GET', path, { query: { ...query, ...cursor } }, options);
     const first = page({});
     const answer = first.then((one) => one.answer);
+    // Awaiting or iterating throws the error. Until then, it is no unhandled rejection.
+    answer.catch(() => undefined);
     async function* pages() {
-      // The iteration throws the same error.
-      answer.catch(() => undefined);
       for (let next = first; ; ) {
         const { answer: one, cursor } = await next;
         yield one;
@@ -163,6 +171,8 @@ export class Http {
       signal,
       headers: key === '' ? headers : { ...headers, 'X-Service-Key': key },
       body: body ?? null,
+      // Following a redirect would send the key to wherever it points.
+      redirect: 'manual',
     }).catch((error: unknown) => {
       throw failure(signal, error, 'the server cannot be reached');
     });
@@ -266,7 +276,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   // Outside of browsers there is no `online` event.
   const host = globalThis as Partial<EventTarget>;
   await new Promise<void>((resolve) => {
-    const timer = setTimeout(done, ms);
+    const timer = setTimeout(done, Math.min(ms, TIMER_MS_MAX));
     function done(): void {
       clearTimeout(timer);
       signal.removeEventListener('abort', done);

@@ -55,6 +55,8 @@ export type StreamOptions = CallOptions & {
 };
 
 const WATCH_MS_MAX = 5_000;
+/** How long the server may count a connection that was lost as an open session. */
+const GHOST_MS_MAX = 60_000;
 
 /**
  * The endless events of a stream, for `for await`. It throws when the server rejects it permanently (ApiError 400, 401,
@@ -73,6 +75,8 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
   #isRead = false;
   /** Start of the current wait for bytes from the server; Infinity while the program handles events. */
   #silentSinceMs = 0;
+  /** When the quota first refused this outage's reconnection; undefined if it did not. */
+  #refusedAtMs: number | undefined;
   /** When the connection was lost; undefined while there is one, and before the first. */
   #lostAtMs: number | undefined;
 
@@ -107,7 +111,8 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
             askedMs = block.retryMs ?? askedMs;
             const event = this.#take(block);
             if (event?.type === 'end') {
-              // A server that ends the stream also says when to reconnect.
+              // A server that ends the stream also says when to reconnect. What it says when a stream opens is for
+              // EventSource: after a mere cut, this client resumes sooner.
               retryMs = askedMs;
               if (event.data.reason === 'quota_used_up') this.#wasServed = false;
               error = new ConnectionError(`the server ended the stream: ${event.data.reason}`);
@@ -133,7 +138,10 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
 
   /** For a few seconds after its process crashed, the server still counts our lost connection as an open session. */
   #isOwnGhost(error: unknown): error is ApiError {
-    return this.#wasServed && error instanceof ApiError && error.code === 'quota_exceeded';
+    if (!this.#wasServed || !(error instanceof ApiError)) return false;
+    if (error.code !== 'quota_exceeded') return false;
+    this.#refusedAtMs ??= Date.now();
+    return Date.now() - this.#refusedAtMs < GHOST_MS_MAX;
   }
 
   /** The blocks of one connection, until it ends. Throws ApiError, ConnectionError or the signal's reason. */
@@ -160,6 +168,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
       if (!isStream || response.body === null) throw new ConnectionError('no event stream');
       const cutMs = this.#lostAtMs === undefined ? undefined : Date.now() - this.#lostAtMs;
       this.#lostAtMs = undefined;
+      this.#refusedAtMs = undefined;
       this.#wasServed = true;
       this.#options.onState?.({ kind: 'live', cutMs, from: this.#cursor });
       const reader = response.body.getReader();

@@ -1,6 +1,7 @@
 /** The client's requests against an api with data: every endpoint, pages, errors and retries. */
 
 import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -201,6 +202,26 @@ describe('an error', () => {
     );
     server.close();
   });
+});
+
+test('the key goes to no other server, also if the server redirects to one', async () => {
+  const keys: unknown[] = [];
+  const other = createHttpServer((request, response) => {
+    keys.push(request.headers['x-service-key']);
+    response.end('{}');
+  }).listen(0, '127.0.0.1');
+  const server = createHttpServer((_, response) => {
+    const { port } = other.address() as AddressInfo;
+    response.writeHead(307, { Location: `http://127.0.0.1:${port}/` }).end();
+  }).listen(0, '127.0.0.1');
+  await Promise.all([once(other, 'listening'), once(server, 'listening')]);
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  await expect(client({ url }).me()).rejects.toMatchObject({ name: 'ApiError', status: 307 });
+  expect(keys).toEqual([]);
+  for (const one of [server, other]) {
+    one.close();
+    one.closeAllConnections();
+  }
 });
 
 describe('a request whose answer is lost', () => {

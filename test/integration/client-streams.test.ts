@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import {
   ApiError,
   ConnectionError,
@@ -336,6 +336,21 @@ describe('a stream', () => {
     const { url } = await serverOf([ended(7, 'stopping'), 403, 403, ended(8, 'stopping')]);
     const seen = await take(client(url).feed(), 2);
     expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8']);
+  });
+
+  test('throws when its session is refused for longer than a lost one can count', async () => {
+    const { url } = await serverOf([ended(7, 'stopping'), 403]);
+    vi.useFakeTimers({ toFake: ['Date'] });
+    let refusals = 0;
+    const onState = (state: StreamState) => {
+      if (state.kind !== 'waiting' || state.error.status !== 403) return;
+      refusals += 1;
+      vi.setSystemTime(Date.now() + 30_000);
+    };
+    const reading = take(client(url).feed({}, { onState }), 2);
+    await expect(reading).rejects.toMatchObject({ code: 'quota_exceeded' });
+    expect(refusals).toBe(2);
+    vi.useRealTimers();
   });
 
   test.each([

@@ -1,7 +1,9 @@
 /** Parts of the client without a server: the parser of event streams, the retry delays, and the types. */
+
+import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
-import { ApiError, backoffMs, ConnectionError, isTransient } from '../../api/client/http.ts';
+import { afterEach, describe, expect, test, vi } from 'vitest';
+import { ApiError, backoffMs, ConnectionError, isTransient, pause } from '../../api/client/http.ts';
 import { Fillstream } from '../../api/client/index.ts';
 import { type Block, BlockParser, EVENT_TYPES } from '../../api/client/stream.ts';
 import { OPEN_API } from '../../api/docs.ts';
@@ -90,6 +92,10 @@ describe('BlockParser', () => {
 });
 
 describe('retries', () => {
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
   test('wait longer after each failure, up to 15 s, with jitter', () => {
     const bounds = (failures: number) => {
       const waits = Array.from({ length: 1_000 }, () => backoffMs(failures));
@@ -111,6 +117,26 @@ describe('retries', () => {
     ]);
   });
 
+  test('wait as many seconds as Retry-After says, or until its date', () => {
+    vi.useFakeTimers({ now: Date.parse('2026-01-31T12:00:00Z'), toFake: ['Date'] });
+    const secondsOf = (text: string) => {
+      const headers = { 'Retry-After': text };
+      return new ApiError(new Response(null, { status: 503, headers }), {}).retryAfterSeconds;
+    };
+    const dates = ['Sat, 31 Jan 2026 12:00:07 GMT', 'Sat, 31 Jan 2026 11:00:00 GMT'];
+    expect(['', '5', '0', '-1', 'soon', ...dates].map(secondsOf)).toEqual([0, 5, 0, 0, 0, 7, 0]);
+  });
+
+  test('do not follow at once upon a wait that is longer than a timer can be', async () => {
+    vi.useFakeTimers();
+    let isOver = false;
+    void pause(2 ** 32, new AbortController().signal).then(() => {
+      isOver = true;
+    });
+    await vi.advanceTimersByTimeAsync(86_400_000);
+    expect(isOver).toBe(false);
+  });
+
   test('happen after transient errors, not after rejections', () => {
     const answered = (status: number) => new ApiError(new Response(null, { status }), {});
     expect(isTransient(new ConnectionError('cut'))).toBe(true);
@@ -125,6 +151,14 @@ test('a client rejects an invalid URL, and a key that cannot be sent', () => {
   expect(() => new Fillstream({ url: 'localhost', key: 'fs_pro_1' })).toThrow(TypeError);
   expect(() => new Fillstream({ url, key: 'ключ' })).toThrow(TypeError);
   expect(new Fillstream({ url, key: 'fs_pro_1' })).toBeInstanceOf(Fillstream);
+});
+
+test('a list whose error nobody has awaited yet does not end the program', async () => {
+  const fetch = async () => new Response(null, { status: 404 });
+  const list = new Fillstream({ url: 'http://127.0.0.1:8080', fetch }).markets();
+  // Unhandled rejections are reported by now.
+  await setImmediate();
+  await expect(list).rejects.toThrow(ApiError);
 });
 
 describe('types', () => {
