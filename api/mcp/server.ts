@@ -90,7 +90,8 @@ const TOOLS = [
   tool({
     name: 'trader',
     title: 'Trader',
-    description: 'A trader: name, balance, fee tier, PnL and ROI by time window and by tag.',
+    description:
+      'A trader: name, balance, fee tier, and the PnL and ROI of the last 30 days by tag. compare_traders has time windows.',
     input: z.object({ address }),
     output: traderV2.answer,
     request: (input) => ['GET', `/v2/traders/${input.address}`],
