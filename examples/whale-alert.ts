@@ -14,6 +14,8 @@ const {
   WEBHOOK_URL = '',
 } = process.env;
 
+if (WEBHOOK_URL === '') throw new Error('WEBHOOK_URL is not set');
+
 const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' });
 const fillstream = new Fillstream({ url, key });
 const from = await readFile(CURSOR_FILE, 'utf8').catch(() => undefined);
@@ -31,7 +33,7 @@ for await (const event of fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ?
   if (event.cursor !== '') await save(event.cursor);
 }
 
-/** Retries until the chat accepts the message. Only then is the cursor saved. */
+/** Retries until the chat accepts the message. Only then is the cursor saved. Throws if the chat refuses it for good. */
 async function post(text: string): Promise<void> {
   const body = CHAT_ID === undefined ? { content: text } : { chat_id: CHAT_ID, text };
   for (let waitMs = 1_000; ; waitMs = Math.min(60_000, waitMs * 2)) {
@@ -39,6 +41,10 @@ async function post(text: string): Promise<void> {
     const sent = fetch(WEBHOOK_URL, { method: 'POST', headers, body: JSON.stringify(body) });
     const response = await sent.catch(() => undefined);
     if (response?.ok) return;
+    const { status = 0 } = response ?? {};
+    const outcome = status === 0 ? 'the chat cannot be reached' : `the chat answered ${status}`;
+    if (status >= 400 && status < 500 && status !== 429) throw new Error(outcome);
+    console.error(`${outcome}; retrying in ${waitMs / 1_000} s`);
     await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 }

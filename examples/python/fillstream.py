@@ -2,7 +2,7 @@
 
     from fillstream import Fillstream
 
-    client = Fillstream("http://127.0.0.1:8080", key)
+    client = Fillstream()     # FILLSTREAM_URL and FILLSTREAM_KEY; or Fillstream(url, key)
     print(client.get("/v2/traders/0x…")["profile"]["name"])
     for trader in client.pages("/v2/analytics/leaderboard", time_frame="7D"):
         print(trader["rank"], trader["total_pnl"])
@@ -12,9 +12,9 @@
         handle(event)         # event.type: order, final, void, restored or gap
         save(feed.cursor)     # after a restart, pass it as `after`
 
-Amounts are micro-USDC and micro-shares. From a shell, with the key in FILLSTREAM_KEY:
+Amounts are micro-USDC and micro-shares. From a shell, with the same variables:
 
-    python3 fillstream.py http://127.0.0.1:8080 tags=crypto min_usdc=1000
+    python3 fillstream.py tags=crypto min_usdc=1000
 """
 import json
 import os
@@ -27,11 +27,13 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 # The server sends a heartbeat every 30 seconds, so a connection that is silent for much longer is dead.
 SILENCE_SECONDS = 75.0
 WAIT_SECONDS_MAX = 30.0
+# How long the server may count a connection that was lost as an open session.
+GHOST_SECONDS_MAX = 60.0
 # After these reasons, reconnecting would fail in the same way.
 FINAL_REASONS = {"key_revoked", "stream_deleted", "stream_disabled", "quota_used_up", "fault"}
 
@@ -63,29 +65,30 @@ class Event:
 
 
 class Fillstream:
-    """One service. `attempts` is the maximum number of attempts per request while the service is unavailable."""
+    """One service, by default that of FILLSTREAM_URL and FILLSTREAM_KEY. `attempts` is the maximum number of attempts per
+    request while the service is unavailable."""
 
-    def __init__(self, url: str, key: str, attempts: int = 5, timeout_seconds: float = 30.0):
-        self.url, self.key = url.rstrip("/"), key
+    def __init__(
+        self, url: Optional[str] = None, key: Optional[str] = None, attempts: int = 5, timeout_seconds: float = 30.0
+    ):
+        self.url = (url or os.environ.get("FILLSTREAM_URL", "http://127.0.0.1:8080")).rstrip("/")
+        self.key = os.environ.get("FILLSTREAM_KEY", "") if key is None else key
         self.attempts, self.timeout_seconds = attempts, timeout_seconds
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """The decoded response. Raises Problem, or OSError if the service is unreachable."""
-        with self._request(_with(path, parameters)) as response:
-            return json.load(response)
+        """The decoded response. Raises Problem, or OSError if the service is unreachable or its response was cut."""
+        return self._request(_with(path, parameters))[0]
 
     def post(self, path: str, body: Any) -> Any:
         """Sends `body` as JSON. A retry after a lost connection creates nothing twice."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": f"{random.getrandbits(128):032x}"}
-        with self._request(path, json.dumps(body).encode(), headers) as response:
-            return json.load(response)
+        return self._request(path, json.dumps(body).encode(), headers)[0]
 
     def pages(self, path: str, **parameters: Any) -> Iterator[Dict[str, Any]]:
         """The elements of all pages of a list."""
         target: Optional[str] = _with(path, parameters)
         while target is not None:
-            with self._request(target) as response:
-                answer, link = json.load(response), response.headers.get("Link", "")
+            answer, link = self._request(target)
             yield from next(value for value in answer.values() if isinstance(value, list))
             found = re.search(r'<([^>]+)>;\s*rel="next"', link)
             target = found and found[1]
@@ -98,28 +101,41 @@ class Fillstream:
         """A managed stream."""
         return Stream(self, f"/streams/{urllib.parse.quote(id)}", after)
 
-    def _request(self, target: str, body: Optional[bytes] = None, headers: Dict[str, str] = {}) -> HTTPResponse:
+    def _request(self, target: str, body: Optional[bytes] = None, headers: Dict[str, str] = {}) -> Tuple[Any, str]:
+        """The decoded response, and its `Link`."""
         for attempt in range(1, self.attempts + 1):
             try:
-                return self._open(target, self.timeout_seconds, body, headers)
+                with self._open(target, self.timeout_seconds, body, headers) as response:
+                    return json.loads(response.read()), response.headers.get("Link", "")
             except Problem as problem:
                 if problem.status not in (429, 503) or attempt == self.attempts:
                     raise
                 time.sleep(problem.retry_after or _wait_seconds(attempt))
-            except (OSError, HTTPException):
+            except (OSError, HTTPException) as error:
                 if attempt == self.attempts:
-                    raise
+                    raise error if isinstance(error, OSError) else ConnectionError(f"the response was cut: {error!r}")
                 time.sleep(_wait_seconds(attempt))
         raise AssertionError("attempts must be at least 1")
 
     def _open(self, target: str, timeout: float, body: Optional[bytes], headers: Dict[str, str]) -> HTTPResponse:
         url = urllib.parse.urljoin(f"{self.url}/", target)
-        request = urllib.request.Request(url, body, {"X-Service-Key": self.key, **headers})
+        key = {"X-Service-Key": self.key} if self.key else {}
+        request = urllib.request.Request(url, body, {**key, **headers})
         try:
-            return urllib.request.urlopen(request, timeout=timeout)
+            return _OPENER.open(request, timeout=timeout)
         except urllib.error.HTTPError as error:
             with error:
                 raise _problem(error) from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Following a redirect would send the key to wherever it points."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoRedirects)
 
 
 class Stream:
@@ -132,18 +148,21 @@ class Stream:
         self._retry_seconds = 2.0
 
     def __iter__(self) -> Iterator[Event]:
-        failures, was_open = 0, False
+        failures, was_open, refused_at = 0, False, None
         while True:
             try:
                 headers = {"Accept": "text/event-stream"}
                 if self.cursor is not None:
                     headers["Last-Event-ID"] = self.cursor
                 with self._client._open(self._target, SILENCE_SECONDS, None, headers) as response:
-                    failures, was_open = 0, True
+                    failures, was_open, refused_at = 0, True, None
                     yield from self._events(response)
             except Problem as problem:
                 # For a few seconds after its process crashed, the server still counts our lost connection as a session.
                 is_own_ghost = was_open and problem.code == "quota_exceeded"
+                if is_own_ghost:
+                    refused_at = refused_at or time.monotonic()
+                    is_own_ghost = time.monotonic() - refused_at < GHOST_SECONDS_MAX
                 if problem.status < 500 and problem.status != 429 and not is_own_ghost:
                     raise
                 failures += 1
@@ -157,6 +176,8 @@ class Stream:
     def _events(self, response: HTTPResponse) -> Iterator[Event]:
         kind, cursor, data = "message", self.cursor, []
         for raw in response:
+            if not raw.endswith(b"\n"):
+                return  # The connection was lost within a line.
             line = raw.decode().rstrip("\r\n")
             name, _, value = line.partition(":")
             value = value[1:] if value.startswith(" ") else value
@@ -208,11 +229,10 @@ def _wait_seconds(failures: int, least: float = 0.5) -> float:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2 or "FILLSTREAM_KEY" not in os.environ:
-        sys.exit("usage: FILLSTREAM_KEY=… python3 fillstream.py URL [filter=value …]")
-    own = Fillstream(sys.argv[1], os.environ["FILLSTREAM_KEY"])
+    if not all("=" in argument for argument in sys.argv[1:]):
+        sys.exit("usage: FILLSTREAM_URL=… FILLSTREAM_KEY=… python3 fillstream.py [filter=value …]")
     try:
-        for one in own.feed(**dict(argument.split("=", 1) for argument in sys.argv[2:])):
+        for one in Fillstream().feed(**dict(argument.split("=", 1) for argument in sys.argv[1:])):
             print(json.dumps({"type": one.type, "cursor": one.cursor, "data": one.data}), flush=True)
     except (Problem, StreamEnded) as error:
         sys.exit(str(error))

@@ -16,7 +16,7 @@ import { until } from '../e2e/service.ts';
 import { fill, match } from '../unit/feed-matches.ts';
 import { get } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
-import { publish, publishFinal } from './feed-harness.ts';
+import { publish, publishFinal, publishSequel } from './feed-harness.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 const CLIENT = join(import.meta.dirname, '../../api/client/index.ts');
@@ -46,16 +46,23 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-/** Copies an example to where the client is installed, starts it, and waits until it listens. */
-async function start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+/** Copies an example to where the client is installed, and starts it. */
+function spawnExample(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
   writeFileSync(join(directory, name), readFileSync(join(EXAMPLES, name)));
-  await until(async () => ((await listeners()) === 0 ? true : undefined));
   const { api, key } = seeded;
-  child = spawn(process.execPath, [name, ...args], {
+  const started = spawn(process.execPath, [name, ...args], {
     cwd: directory,
     env: { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, ...env },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['ignore', 'pipe', 'pipe'],
   });
+  child = started;
+  return started;
+}
+
+/** Starts an example and waits until it listens. */
+async function start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  await until(async () => ((await listeners()) === 0 ? true : undefined));
+  child = spawnExample(name, args, env);
   await until(async () => ((await listeners()) > 0 ? true : undefined));
   return child;
 }
@@ -80,7 +87,7 @@ async function trade(trader: number) {
   return one;
 }
 
-test('copy-a-whale.ts copies what its wallet trades, and keeps it once it is final', async () => {
+test('copy-a-whale.ts copies all that its wallet trades, and what becomes of it', async () => {
   const whale = fill(501).trader.address;
   const copying = await start('copy-a-whale.ts', [whale.toUpperCase().replace('X', 'x')]);
   let output = '';
@@ -88,11 +95,22 @@ test('copy-a-whale.ts copies what its wallet trades, and keeps it once it is fin
     output += chunk;
   });
   await trade(502);
-  const one = await trade(501);
-  await publishFinal(seeded.nats.nats, 'FEED', [one]);
+  published += 1;
+  const made = [5_000_000n, 6_000_000n].map((usdc) => fill(501, { usdc, shares: 10_000_000n }));
+  const one = match(published, { makers: made });
+  const { nats } = seeded.nats;
+  await publish(nats, 'FEED', [one]);
+  await publishSequel(nats, one, { kind: 'void', reason: 'never_mined' });
+  await publishSequel(nats, one, { kind: 'restored' });
+  await publishFinal(nats, 'FEED', [one]);
+  published += 3;
   await until(async () => output.includes('keep') || undefined);
-  expect(output.split('\n')[0]).toMatch(/^(BUY|SELL) 0\.04 USDC of .+ in .+ at 0\.500 or better$/);
-  expect(output.split('\n')[1]).toMatch(/^keep 0\.04 USDC of /);
+  const order = (usdc: string, price: string) =>
+    `(BUY|SELL) ${usdc} USDC of \\S+ in \\S+ at ${price} or better`;
+  const both = `${order('0.05', '0.500')}, ${order('0.06', '0.600')}`;
+  const tasks = ['place', 'close', 'place again', 'keep'];
+  const lines = tasks.map((task) => `${task}: ${both}\n`);
+  expect(output).toMatch(new RegExp(`^${lines.join('')}$`));
 });
 
 test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
@@ -120,6 +138,27 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   await until(async () => posted.length === 3 || undefined);
   expect(posted[0]).toMatch(/ (buys|sells) \$4\.00 of “.+” at 50¢: /);
   expect(new Set(posted.map((line) => line.split(' ')[0])).size).toBe(3);
+  chat.close();
+});
+
+test.each([
+  ['without a chat', '', /WEBHOOK_URL is not set/],
+  ['when the chat refuses for good', 'refusing', /the chat answered 404/],
+])('whale-alert.ts ends %s', async (_, kind, reason) => {
+  const chat = createServer((_request, response) => response.writeHead(404).end());
+  chat.listen(0, '127.0.0.1');
+  await once(chat, 'listening');
+  const { port } = chat.address() as AddressInfo;
+  const env = { WEBHOOK_URL: kind === '' ? '' : `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
+  const alerting = spawnExample('whale-alert.ts', [], { ...env, CURSOR_FILE: 'refused.cursor' });
+  const errors = text(alerting.stderr);
+  const ended = once(alerting, 'exit');
+  if (kind !== '') {
+    await until(async () => ((await listeners()) > 0 ? true : undefined));
+    await trade(604);
+  }
+  expect((await ended)[0]).toBe(1);
+  expect(await errors).toMatch(reason);
   chat.close();
 });
 

@@ -30,8 +30,12 @@ import {
   encodeFeedEvent,
   FEED_FINAL_SUBJECT,
   FEED_MATCH_SUBJECT,
+  FEED_RESTORED_SUBJECT,
+  FEED_VOID_SUBJECT,
   type FeedFinal,
   type FeedMatch,
+  type FeedRestored,
+  type FeedVoid,
   feedMessageId,
   feedSequelId,
 } from '../../ingest/contract.ts';
@@ -123,6 +127,25 @@ export async function publishFinal(
     const subject = stream === 'FEED' ? FEED_FINAL_SUBJECT : `${stream}.final`;
     await writer.append({ id, subject, data: encodeFeedEvent(final) });
   }
+  writer.close();
+}
+
+/** Publishes to FEED that a match was retracted, or that it is valid after all. */
+export async function publishSequel(
+  nats: Nats,
+  match: FeedMatch,
+  what: Pick<FeedVoid, 'kind' | 'reason'> | Pick<FeedRestored, 'kind'>,
+): Promise<void> {
+  const writer = await openWriter(nats, { stream: 'FEED' });
+  const { id: matchId } = message('FEED', match);
+  const { traders, tags, series, usdc, shares } = factsOf(match);
+  const data = encodeFeedEvent({
+    ...{ ...what, matchId, txHash: match.txHash, detectedAtMs: 0 },
+    ...{ conditionId: match.conditionId, traders: traders as Address[], tags: [...tags] },
+    ...{ seriesSlug: series, usdc, shares },
+  });
+  const subject = what.kind === 'void' ? FEED_VOID_SUBJECT : FEED_RESTORED_SUBJECT;
+  await writer.append({ id: feedSequelId(what.kind, matchId), subject, data });
   writer.close();
 }
 

@@ -2,6 +2,8 @@
 // across cuts, gaps and a revoked key.
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
@@ -38,16 +40,15 @@ describe.skipIf(!isHere)('fillstream.py', () => {
   const start = (args: readonly string[], key = seeded.key) =>
     spawn('python3', args, {
       cwd: FOLDER,
-      env: { ...process.env, FILLSTREAM_KEY: key, PYTHONDONTWRITEBYTECODE: '1' },
+      env: {
+        ...{ ...process.env, FILLSTREAM_URL: front.url, FILLSTREAM_KEY: key },
+        PYTHONDONTWRITEBYTECODE: '1',
+      },
     });
 
   /** What a program prints that begins with a client of the seeded api. */
   async function run(program: string, key = seeded.key): Promise<string> {
-    const lines = [
-      'import json, os',
-      'from fillstream import *',
-      `client = Fillstream(${JSON.stringify(front.url)}, os.environ["FILLSTREAM_KEY"])`,
-    ];
+    const lines = ['import json, os', 'from fillstream import *', 'client = Fillstream()'];
     const child = start(['-c', [...lines, program].join('\n')], key);
     const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
     expect(errors.split('\n').at(-2) ?? '').toBe('');
@@ -104,7 +105,7 @@ except Problem as problem:
   test('gets each event once across cuts, and ends when its key is revoked', async () => {
     const key = await issueKey(seeded.nats.bucket, 'pro');
     await trade();
-    const reader = start(['fillstream.py', front.url], key);
+    const reader = start(['fillstream.py'], key);
     const errors = text(reader.stderr);
     const ended = once(reader, 'exit');
     const lines = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
@@ -133,6 +134,61 @@ events = iter(feed)
 print(json.dumps([next(events).type, next(events).type, feed.cursor]))`);
     await api.stop();
     expect(JSON.parse(output)).toEqual(['gap', 'order', cursor]);
+  });
+
+  /** Lets the client of `run` talk to a server that gives these answers, one after the other. */
+  async function answering(...answers: readonly ((response: ServerResponse) => void)[]) {
+    const asked: unknown[] = [];
+    const server = createServer((request, response) => {
+      asked.push(request.headers['x-service-key']);
+      // Then the end of the connection is the only end of the body.
+      response.useChunkedEncodingByDefault = false;
+      answers[asked.length - 1]?.(response);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return { url, asked, [Symbol.dispose]: () => void server.close().closeAllConnections() };
+  }
+
+  test('resumes after cuts within a line', async () => {
+    const order = (id: number) => `retry: 1\n\nid: ${id}\nevent: order\ndata: {"n":${id}}\n\n`;
+    const cutAfter = (rest: Buffer | string) => (response: ServerResponse) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream', Connection: 'close' });
+      response.end(rest);
+    };
+    using server = await answering(
+      cutAfter(`${order(1)}retry: `),
+      cutAfter(Buffer.from(`${order(2)}data: "ü`).subarray(0, -1)),
+      cutAfter(order(3)),
+    );
+    const output = await run(`
+events = iter(Fillstream("${server.url}", "k").feed())
+print(json.dumps([next(events).data["n"] for _ in range(3)]))`);
+    expect(JSON.parse(output)).toEqual([1, 2, 3]);
+  });
+
+  test('repeats a request whose response was cut', async () => {
+    using server = await answering(
+      (response) => {
+        response.writeHead(200, { 'Content-Length': '100' });
+        response.write('{"a": ', () => response.destroy());
+      },
+      (response) => response.end('{"a": 1}'),
+    );
+    expect(await run(`print(Fillstream("${server.url}", "k").get("/v2/status"))`)).toBe("{'a': 1}");
+  });
+
+  test('sends its key to no server that it is redirected to', async () => {
+    using other = await answering((response) => response.end('{}'));
+    using server = await answering((response) => {
+      response.writeHead(307, { Location: `${other.url}/v2/status` }).end();
+    });
+    const output = await run(`
+try:
+    print(Fillstream("${server.url}", "k").get("/v2/status"))
+except Problem as problem:
+    print(problem.status)`);
+    expect([output, other.asked]).toEqual(['307', []]);
   });
 
   async function isListening(key: string): Promise<void> {
