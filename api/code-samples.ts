@@ -35,10 +35,7 @@ export function codeSamples(request: Request): readonly CodeSample[] {
   return [
     { lang: 'shell', label: 'curl', source: curl(request) },
     { lang: 'typescript', label: 'TypeScript', source: typescript(request) },
-    // The Python client (examples/python) has no other methods.
-    ...(request.method === 'get' || request.method === 'post'
-      ? [{ lang: 'python', label: 'Python', source: python(request) }]
-      : []),
+    { lang: 'python', label: 'Python', source: pythonOf(request) },
   ];
 }
 
@@ -74,6 +71,36 @@ const fillstream = new Fillstream({ url: '${SERVER}', key: '${KEY}' });
 ${use}`;
 }
 
+/** The Python client (examples/python) reads and posts. For the rest, the standard library is enough. */
+function pythonOf(request: Request): string {
+  return ['get', 'post'].includes(request.method) ? python(request) : urllib(request);
+}
+
+function urllib({ method, path, parameters, body }: Request): string {
+  const query = new URLSearchParams(queryOf(parameters)).toString();
+  const url = `${SERVER}${filled(path, parameters)}${query && `?${query}`}`;
+  const headers = body === undefined ? '' : ', "Content-Type": "application/json"';
+  const data = body === undefined ? '' : `\n    data=json.dumps(${pythonValue(body)}).encode(),`;
+  return `import json
+import urllib.request
+
+request = urllib.request.Request(
+    "${url}",
+    method="${method.toUpperCase()}",
+    headers={"X-Service-Key": "${KEY}"${headers}},${data}
+)
+with urllib.request.urlopen(request) as response:
+    print(json.load(response))`;
+}
+
+function pythonValue(body: JsonSchema): string {
+  const names = { null: 'None', true: 'True', false: 'False' };
+  return JSON.stringify(exampleOf(body)).replaceAll(
+    /"(?:[^"\\]|\\.)*"|null|true|false/g,
+    (token) => names[token as keyof typeof names] ?? token,
+  );
+}
+
 function python({ method, path, parameters, body, isIterable, isStream }: Request): string {
   const target = `"${filled(path, parameters)}"`;
   const named = queryOf(parameters).map(([name, value]) => `, ${name}=${JSON.stringify(value)}`);
@@ -82,7 +109,7 @@ function python({ method, path, parameters, body, isIterable, isStream }: Reques
   const use = isStream
     ? `for event in api.${stream}:\n    print(event)`
     : method === 'post'
-      ? `print(api.post(${target}, ${JSON.stringify(exampleOf(body ?? {})).replaceAll(':null', ':None')}))`
+      ? `print(api.post(${target}, ${pythonValue(body ?? {})}))`
       : isIterable
         ? `for one in api.pages(${target}${named.join('')}):\n    print(one)`
         : `print(api.get(${target}${named.join('')}))`;
