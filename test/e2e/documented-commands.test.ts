@@ -57,6 +57,14 @@ const here = [
 /** Variables that this process may have, but a reader's shell has not. */
 const UNSET = ['URL', 'KEY', 'FILLSTREAM_URL', 'FILLSTREAM_KEY', 'CLICKHOUSE_URL', 'NATS_URL'];
 
+test.each(globSync(DOCUMENTS, { cwd: ROOT }))('%s sets what its programs read', (document) => {
+  const source = readFileSync(join(ROOT, document), 'utf8');
+  const read = [...source.matchAll(/process\.env\.(\w+)/g)].map(([, name]) => name);
+  const set = commandsOf(document).filter(({ text }) => text.startsWith('export '));
+  const isSet = (name = '') => set.some(({ text }) => text.includes(` ${name}=`));
+  expect(read.filter((name) => !isSet(name))).toEqual([]);
+});
+
 describe('commands', () => {
   const directory = temporaryDirectory();
   const env = { ...process.env };
