@@ -185,14 +185,14 @@ export type StreamState = {
   readonly messageBytesMax: number;
 };
 
-/** Longer than a new leader needs to read its log, or a deposed one to notice. */
-const DOUBT_MS = 15_000;
+/** Longer than a new leader needs to read its log, or one that was cut off to notice (nats-server checks every 10 s). */
+const DOUBT_MS = 30_000;
 const doubts = new WeakMap<Nats, Map<string, number>>();
 
 /**
  * The state of a stream that is known to have held the sequence `known`. In a cluster, a leader that was just cut off
  * or just elected may briefly report an earlier end. Until it has reported that for DOUBT_MS, this throws
- * NatsUnavailableError.
+ * NatsUnavailableError, and also whenever a server that is cut off reports it, which has no leader.
  */
 export async function streamState(nats: Nats, stream: string, known = 0): Promise<StreamState> {
   const info = await answered(nats, stream, () => nats.jsm.streams.info(stream));
@@ -210,13 +210,13 @@ export async function streamState(nats: Nats, stream: string, known = 0): Promis
     since.delete(stream);
     return state;
   }
+  const unclear = `${stream} seems to end at ${state.lastSequence}, before ${known}: retrying`;
+  if (!info.cluster?.leader) throw new NatsUnavailableError(unclear);
   const now = performance.now();
   const doubtedAt = since.get(stream) ?? now;
   doubts.set(nats, since.set(stream, doubtedAt));
   if (now - doubtedAt >= DOUBT_MS) return state;
-  throw new NatsUnavailableError(
-    `${stream} seems to end at ${state.lastSequence}, before ${known}: retrying`,
-  );
+  throw new NatsUnavailableError(unclear);
 }
 
 /**
