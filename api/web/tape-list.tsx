@@ -31,7 +31,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   const [height, setHeight] = useState(600);
   const [rowPixels, setRowPixels] = useState(rowPixelsNow);
   const built = useRef(new WeakMap<Row, { readonly state: string; readonly node: VNode }>());
-  /** What is shown while the list is held, even if the store drops rows or more of them become final. */
+  /** The rows that stay on screen while the list is held, whatever the store adds or drops. */
   const frozen = useRef<Frozen | undefined>(undefined);
   const choose = useRef(onChoose);
   choose.current = onChoose;

@@ -215,7 +215,7 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
   }
 }
 
-/** Throws if the two profiles differ. Our window ends in some second of the request, so the peer is asked for each one. */
+/** Throws if the two profiles differ. We do not know in which second our window ends, so the peer computes each one. */
 async function compareProfiles(
   trader: string,
   ours: number,

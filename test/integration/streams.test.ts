@@ -2,9 +2,8 @@
 // creating, changing and deleting, what listeners get, quotas, and that each process learns of changes
 // in the other.
 import { randomUUID } from 'node:crypto';
+import { Session } from 'node:inspector/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { headers as createHeaders } from '@nats-io/transport-node';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
@@ -98,11 +97,13 @@ async function eventually<T>(ask: () => Promise<T>, wanted: (answer: T) => boole
   }
 }
 
-/** What is in use after a garbage collection. */
+/** Heap in use after a garbage collection. */
 async function heapBytes(): Promise<number> {
   await delay(100);
-  setFlagsFromString('--expose-gc');
-  runInNewContext('gc')();
+  const session = new Session();
+  session.connect();
+  await session.post('HeapProfiler.collectGarbage');
+  session.disconnect();
   return process.memoryUsage().heapUsed;
 }
 
