@@ -9,13 +9,15 @@
 
     feed = client.feed(traders=["0x…"], after=saved_cursor)
     for event in feed:
-        handle(event)         # event.type: order, final, void, restored or gap
+        handle(event)         # event.type: order, final, void, restored or gap; it decides the type of event.data
         save(feed.cursor)     # after a restart, pass it as `after`
 
 Amounts are micro-USDC and micro-shares. From a shell, with the same variables:
 
     python3 fillstream.py tags=crypto min_usdc=1000
 """
+from __future__ import annotations
+
 import json
 import os
 import random
@@ -27,7 +29,7 @@ import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Generic, Iterator, List, Literal, Optional, Tuple, TypedDict, TypeVar, Union
 
 # The server sends a heartbeat every 30 seconds, so a connection that is silent for much longer is dead.
 SILENCE_SECONDS = 75.0
@@ -36,6 +38,10 @@ WAIT_SECONDS_MAX = 30.0
 GHOST_SECONDS_MAX = 60.0
 # After these reasons, reconnecting would fail in the same way.
 FINAL_REASONS = {"key_revoked", "stream_deleted", "stream_disabled", "quota_used_up", "fault"}
+
+# Others are meant for later versions of this client.
+EVENT_TYPES = {"order", "tx", "final", "void", "restored", "gap", "end"}
+AnyEvent = TypeVar("AnyEvent", covariant=True)
 
 
 class Problem(Exception):
@@ -55,15 +61,6 @@ class StreamEnded(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Event:
-    """`type` is order (tx on a managed stream), final, void, restored, or gap (events before it are lost)."""
-
-    type: str
-    cursor: Optional[str]
-    data: Any
-
-
 class Fillstream:
     """One service, by default that of FILLSTREAM_URL and FILLSTREAM_KEY. `attempts` is the maximum number of attempts per
     request while the service is unavailable."""
@@ -71,7 +68,7 @@ class Fillstream:
     def __init__(
         self, url: Optional[str] = None, key: Optional[str] = None, attempts: int = 5, timeout_seconds: float = 30.0
     ):
-        self.url = (url or os.environ.get("FILLSTREAM_URL", "http://127.0.0.1:8080")).rstrip("/")
+        self.url = (url or os.environ.get("FILLSTREAM_URL") or "http://127.0.0.1:8080").rstrip("/")
         self.key = os.environ.get("FILLSTREAM_KEY", "") if key is None else key
         self.attempts, self.timeout_seconds = attempts, timeout_seconds
 
@@ -91,13 +88,13 @@ class Fillstream:
             answer, link = self._request(target)
             yield from next(value for value in answer.values() if isinstance(value, list))
             found = re.search(r'<([^>]+)>;\s*rel="next"', link)
-            target = found and found[1]
+            target = found[1] if found else None
 
-    def feed(self, after: Optional[str] = None, **filters: Any) -> "Stream":
+    def feed(self, after: Optional[str] = None, **filters: Any) -> Stream[FeedEvent]:
         """Matches when they are first seen, with the filters of GET /v1/stream/orders. `finality=True` adds final events."""
         return Stream(self, _with("/v1/stream/orders", {"format": "json", **filters}), after)
 
-    def stream(self, id: str, after: Optional[str] = None) -> "Stream":
+    def stream(self, id: str, after: Optional[str] = None) -> Stream[StreamEvent]:
         """A managed stream."""
         return Stream(self, f"/streams/{urllib.parse.quote(id)}", after)
 
@@ -122,7 +119,8 @@ class Fillstream:
         key = {"X-Service-Key": self.key} if self.key else {}
         request = urllib.request.Request(url, body, {**key, **headers})
         try:
-            return _OPENER.open(request, timeout=timeout)
+            response: HTTPResponse = _OPENER.open(request, timeout=timeout)
+            return response
         except urllib.error.HTTPError as error:
             with error:
                 raise _problem(error) from None
@@ -138,7 +136,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_NoRedirects)
 
 
-class Stream:
+class Stream(Generic[AnyEvent]):
     """Yields events once and in order, across disconnects and restarts of the service. Raises StreamEnded, or Problem
     for a permanent error such as a wrong key or filter. `cursor` also advances when events are filtered out."""
 
@@ -147,7 +145,7 @@ class Stream:
         self._client, self._target = client, target
         self._retry_seconds = 2.0
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Iterator[AnyEvent]:
         failures, was_open, refused_at = 0, False, None
         while True:
             try:
@@ -173,7 +171,7 @@ class Stream:
                 failures += 1
             time.sleep(_wait_seconds(failures, self._retry_seconds))
 
-    def _events(self, response: HTTPResponse) -> Iterator[Event]:
+    def _events(self, response: HTTPResponse) -> Iterator[AnyEvent]:
         kind, cursor, data = "message", self.cursor, []
         for raw in response:
             if not raw.endswith(b"\n"):
@@ -192,8 +190,8 @@ class Stream:
             elif line == "":
                 # An incomplete event at the end of a lost connection never gets here.
                 self.cursor = cursor
-                if data:
-                    event = Event(kind, cursor, json.loads("\n".join(data)))
+                if data and kind in EVENT_TYPES:
+                    event: Any = Event(kind, cursor, json.loads("\n".join(data)))
                     if kind == "end":
                         if event.data["reason"] in FINAL_REASONS:
                             raise StreamEnded(event.data["reason"])
@@ -225,7 +223,160 @@ def _problem(error: urllib.error.HTTPError) -> Problem:
 
 def _wait_seconds(failures: int, least: float = 0.5) -> float:
     """Doubles after each failure, with jitter so that clients do not retry at the same time."""
-    return random.uniform(0.5, 1.0) * min(WAIT_SECONDS_MAX, least * 2 ** min(failures, 10))
+    return random.uniform(0.5, 1.0) * min(WAIT_SECONDS_MAX, least * 2.0 ** min(failures, 10))
+
+
+# The shapes of events. A test compares them with the OpenAPI document.
+
+
+class Trader(TypedDict):
+    address: str
+    name: str
+    x_username: str
+    profile_image: str
+    profile_created_at: str
+
+
+class Order(TypedDict):
+    side: Literal["BUY", "SELL"]
+    usdc: str  # micro-USDC
+    shares: str  # micro-shares
+    trader: Trader
+    outcome: str
+    fee: str  # micro-USDC
+    token_id: str
+    fee_rate_bps: str
+
+
+class Market(TypedDict):
+    id: str  # "0" while it is unknown
+    question: str
+    slug: str
+    start_date: str
+    end_date: str
+    icon: str
+    neg_risk: bool
+    event_slug: str
+    series_slug: str
+    tags: List[str]
+    outcome_1: str
+    outcome_2: str
+    group_item_title: str
+    event_title: str
+    event_icon: str
+    resolved_at: str  # "" while the market is unresolved
+    winning_outcome: str
+
+
+class Match(TypedDict):
+    """What the feed yields. `match_id` joins it with its final, void or restored."""
+
+    tx_hash: str
+    match_id: str
+    timestamp: str
+    market: Market
+    taker_order: Order
+    maker_orders: List[Order]
+
+
+class User(TypedDict):
+    address: str
+    name: str
+
+
+class SignedOrder(TypedDict):
+    order_hash: str
+    shares: str  # all that was offered, micro-shares; "0" if it could not be read
+    signature_type: int
+    timestamp: str
+    usdc: str
+
+
+class Fill(TypedDict):
+    fee: str  # micro-USDC
+    order: SignedOrder
+    outcome: str
+    shares: str  # micro-shares
+    side: Literal["BUY", "SELL"]
+    token_ids_index: Literal[0, 1]
+    usdc: str  # micro-USDC
+    user: User
+
+class LiveMarket(TypedDict):
+    condition_id: str
+    event_slug: str
+    group_item_title: str
+    id: int  # 0 while it is unknown
+    neg_risk: bool
+    outcomes: Tuple[str, str]
+    question: str
+    series_slug: str
+    slug: str
+    sports_market_type: str
+    start_date: str
+    tags_slug: List[str]
+    token_ids: Tuple[str, str]
+
+
+class Transaction(TypedDict):
+    """What a managed stream yields."""
+
+    makers: List[Fill]
+    market: LiveMarket
+    match_id: str
+    taker: Fill
+    timestamp: str
+    tx_hash: str
+
+
+class Final(TypedDict):
+    tx_hash: str
+    match_id: str
+    timestamp: str
+    block_number: int
+
+
+class Void(TypedDict):
+    """The match did not settle. After never_mined, it may still be restored."""
+
+    tx_hash: str
+    match_id: str
+    timestamp: str
+    reason: Literal["reverted", "replaced", "never_mined", "unmatched"]
+
+
+class Restored(TypedDict):
+    tx_hash: str
+    match_id: str
+    timestamp: str
+
+
+class Gap(TypedDict):
+    """The events between these cursors are lost."""
+
+    requested: int
+    first_available: int
+
+
+Type = TypeVar("Type")
+Data = TypeVar("Data")
+
+
+@dataclass(frozen=True)
+class Event(Generic[Type, Data]):
+    type: Type
+    cursor: Optional[str]
+    data: Data
+
+
+Sequel = Union[
+    Event[Literal["final"], Final],
+    Event[Literal["void"], Void],
+    Event[Literal["restored"], Restored],
+    Event[Literal["gap"], Gap],
+]
+FeedEvent = Union[Event[Literal["order"], Match], Sequel]
+StreamEvent = Union[Event[Literal["tx"], Transaction], Sequel]
 
 
 if __name__ == "__main__":

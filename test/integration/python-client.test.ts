@@ -9,8 +9,10 @@ import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
+import { OPEN_API } from '../../api/docs.ts';
 import { encodeMatch } from '../../api/feed/encode.ts';
 import { factsOf } from '../../api/feed/filter.ts';
+import type { JsonSchema } from '../../api/openapi.ts';
 import { until } from '../e2e/service.ts';
 import { match } from '../unit/feed-matches.ts';
 import { get, issueKey, startApi } from './api-harness.ts';
@@ -21,6 +23,24 @@ import { Front } from './front.ts';
 const FOLDER = fileURLToPath(new URL('../../examples/python', import.meta.url));
 const isHere = spawnSync('python3', ['--version']).status === 0;
 if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
+
+const PYTHON_TYPES: Readonly<Record<string, string>> = {
+  string: 'str',
+  integer: 'int',
+  boolean: 'bool',
+};
+
+/** The type of a schema as the test's Python program prints it. */
+function pythonShape(schema: JsonSchema | undefined): unknown {
+  const { type, enum: options, anyOf, prefixItems, items, properties } = schema ?? {};
+  if (options !== undefined) return options;
+  if (anyOf !== undefined) return anyOf.map((one) => one.const);
+  if (prefixItems !== undefined) return { tuple: (prefixItems as JsonSchema[]).map(pythonShape) };
+  if (type === 'array') return { list: pythonShape(items as JsonSchema) };
+  if (properties === undefined) return PYTHON_TYPES[String(type)];
+  const members = Object.entries(properties);
+  return Object.fromEntries(members.map(([name, one]) => [name, pythonShape(one as JsonSchema)]));
+}
 
 describe.skipIf(!isHere)('fillstream.py', () => {
   let seeded: Awaited<ReturnType<typeof startSeeded>>;
@@ -63,6 +83,25 @@ describe.skipIf(!isHere)('fillstream.py', () => {
     const data = JSON.parse(encodeMatch(one, 'json', message('FEED', one).id));
     return { type: 'order', cursor: positionOf(published), data };
   }
+
+  test('types events as the OpenAPI document does', async () => {
+    const printed = await run(`
+def shape(type):
+    origin, args = get_origin(type), get_args(type)
+    if is_typeddict(type):
+        return {name: shape(of) for name, of in get_type_hints(type).items()}
+    if origin is Literal:
+        return list(args)
+    if origin is tuple:
+        return {"tuple": [shape(of) for of in args]}
+    return {"list": shape(args[0])} if origin is list else type.__name__
+from typing import Literal, get_args, get_origin, get_type_hints, is_typeddict
+types = {"LabelledMatch": Match, "LiveTransaction": Transaction, "Final": Final, "Void": Void, "Restored": Restored, "Gap": Gap}
+print(json.dumps({name: shape(type) for name, type in types.items()}))`);
+    const documented = (name: string) => [name, pythonShape(OPEN_API.components.schemas[name])];
+    const shapes = JSON.parse(printed);
+    expect(shapes).toEqual(Object.fromEntries(Object.keys(shapes).map(documented)));
+  });
 
   test('walks all pages of a list', async () => {
     const path = '/v1/analytics/leaderboard';
