@@ -51,7 +51,7 @@ const LiveTransaction = z.object({
     condition_id: text('condition id', HASH),
     event_slug: text('slug of the event', 'bitcoin-up-or-down'),
     group_item_title: text('title inside its group', ''),
-    id: z.int().min(0).meta({ description: 'market id; 0 while it is unknown', examples: [2182202] }),
+    id: z.number().meta({ description: 'market id; 0 while it is unknown', examples: [2182202] }),
     neg_risk: z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
     outcomes: z
       .tuple([z.string(), z.string()])
@@ -95,7 +95,7 @@ const CompactMatch = z
     txHash,
     text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
     z.tuple([
-      z.int().min(0).meta({ description: 'market id; 0 while it is unknown', examples: [2182202] }),
+      z.number().meta({ description: 'market id; 0 while it is unknown', examples: [2182202] }),
       text('question', 'Bitcoin up or down?'),
       text('slug', 'bitcoin-up-or-down-may-1'),
       text('when it opened', '2026-05-01 00:00:00Z'),

@@ -29,7 +29,7 @@ import {
   newestMessage,
   RangeEncoder,
 } from './ledger.ts';
-import { type FinalBlock, type LedgerWriter, readEnd } from './ledger-writer.ts';
+import type { FinalBlock, LedgerEnd, LedgerWriter } from './ledger-writer.ts';
 import type { Metadata } from './metadata.ts';
 import type { FinalBlocksProgress } from './metrics.ts';
 import type { Header, RangeLog, Rpc } from './rpc.ts';
@@ -55,6 +55,8 @@ export type FinalBlocksOptions = {
   readonly toBlock?: number;
   readonly nats: Nats;
   readonly ledger: LedgerWriter;
+  /** Where LEDGER ended when `ledger` was opened. A block that another ingest has stored since is read here as well. */
+  readonly end: LedgerEnd;
   readonly metadata: Metadata;
   readonly balances: Balances;
   readonly progress: FinalBlocksProgress;
@@ -72,9 +74,8 @@ type ReadRange = { readonly blocks: readonly FinalBlock[]; readonly counts: Rang
 
 /** Follows the final head until the signal aborts or `toBlock` is done. Throws FinalReorgError. */
 export async function writeFinalBlocks(options: FinalBlocksOptions): Promise<void> {
-  const { nats, startBlock, toBlock, progress, signal, finality, rpc } = options;
+  const { end, startBlock, toBlock, progress, signal, finality, rpc } = options;
   const reading = readingOf(options);
-  const end = await retryReads(reading, 'the end of LEDGER', () => readEnd(nats));
   let held: BlockRef | undefined = end.block;
   if (end.block !== undefined) {
     progress.resume(end.block);

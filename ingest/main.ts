@@ -31,6 +31,7 @@ import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
 import { Gamma } from './gamma.ts';
 import { LEDGER_STREAM, UnreadableLedgerError } from './ledger.ts';
 import {
+  type LedgerEnd,
   LedgerFencedError,
   LedgerStateError,
   LedgerWriter,
@@ -195,6 +196,7 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
     nodes: nodes.join(', '),
   });
   const ledger = await step('ledger', () => LedgerWriter.open(nats));
+  const end = await step('end of LEDGER', () => readEnd(nats));
   const metadataWriter = await step('metadata writer', () =>
     openWriter(nats, { stream: METADATA_STREAM }),
   );
@@ -202,7 +204,7 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const onBalance = (event: MetadataEvent) => storeMetadata(metadataWriter, event);
   const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalance });
   countBalances(registry, balances);
-  const feed = await openFeed(setup, metadata);
+  const feed = await openFeed(setup, metadata, end);
   const writers = {
     [LEDGER_STREAM]: ledger,
     [FEED_STREAM]: feed.writer,
@@ -220,7 +222,7 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const background: Promise<void>[] = [];
   report({ event: 'following' });
   const following = writeFinalBlocks({
-    ...{ rpc, chain, nats, ledger, metadata, balances, progress, logger, signal, startBlock },
+    ...{ rpc, chain, nats, ledger, end, metadata, balances, progress, logger, signal, startBlock },
     finality: config.FINALITY,
     resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
     ...(toBlock === undefined ? {} : { toBlock }),
@@ -259,7 +261,7 @@ async function startMetadata(
 }
 
 /** Everything that writes FEED; `run` starts following the mempool. */
-async function openFeed(setup: Setup, metadata: Metadata) {
+async function openFeed(setup: Setup, metadata: Metadata, end: LedgerEnd) {
   const { config, nats, kv, registry, chain, rpc, logger, signal, step, fail } = setup;
   const onForeign = (message: StreamMessage) => followOther(message, feed, pending);
   const writer = await step('feed writer', () =>
@@ -271,7 +273,7 @@ async function openFeed(setup: Setup, metadata: Metadata) {
   const node = connectMempoolNode(config.RPC_URL);
   const secondsMax = config.PENDING_SECONDS_MAX;
   const pending = new PendingMatches({ feed, node, secondsMax, metrics, logger });
-  const { block: newest, storedAtMs } = await step('end of LEDGER', () => readEnd(nats));
+  const { block: newest, storedAtMs } = end;
   // A shown match may stay open for `secondsMax`.
   const memoryMs = FEED_MEMORY_MS + secondsMax * 1_000;
   // The chain's clock or the server's, whichever is behind.
