@@ -1,31 +1,32 @@
 /**
  * Runs the task when a slot is free. Rejects with the signal's reason if it aborts before that; later, the signal has
- * no effect.
+ * no effect. `null` never aborts.
  */
-export type Slots = <T>(signal: AbortSignal, task: () => Promise<T>) => Promise<T>;
+export type Slots = <T>(signal: AbortSignal | null, task: () => Promise<T>) => Promise<T>;
 
 /** Limits how many tasks run at once; first come, first served. */
 export function createSlots(max: number): Slots {
   let free = max;
   const waiting = new Set<() => void>();
 
-  function turn(signal: AbortSignal): Promise<void> {
+  function turn(signal: AbortSignal | null): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = () => {
-        if (waiting.delete(resolve)) reject(signal.reason);
+        if (waiting.delete(resolve)) reject(signal?.reason);
       };
       waiting.add(resolve);
-      signal.addEventListener('abort', leave, { once: true });
+      signal?.addEventListener('abort', leave, { once: true });
     });
   }
 
   return async (signal, task) => {
-    signal.throwIfAborted();
+    signal?.throwIfAborted();
     if (free > 0) free -= 1;
     else await turn(signal);
     try {
       return await task();
     } finally {
+      // Hand the slot to the next in line, so that no other call can take it in between.
       const [next] = waiting;
       if (next === undefined) free += 1;
       else {

@@ -7,6 +7,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
 import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
+import { createSlots } from '../infra/slots.ts';
 
 const REQUEST_MS_MAX = 10_000;
 const BODY_BYTES_MAX = 128 * 1_048_576;
@@ -229,8 +230,7 @@ export class RpcPool {
   readonly #requests: Counter<'endpoint'> | undefined;
   readonly #errors: Counter<'endpoint' | 'class'> | undefined;
   #gathered: Item[] = [];
-  #running = 0;
-  readonly #turns: (() => void)[] = [];
+  readonly #slots = createSlots(REQUESTS_MAX);
 
   constructor(urls: readonly string[], options: PoolOptions = {}) {
     this.#options = options;
@@ -311,17 +311,13 @@ export class RpcPool {
   }
 
   async #settle(items: readonly Item[]): Promise<void> {
-    await this.#turn();
     let left = items;
-    try {
+    await this.#slots(null, async () => {
       for (const node of this.#ranked()) {
         left = await this.#query(node, left);
         if (left.length === 0) return;
       }
-    } finally {
-      this.#running -= 1;
-      this.#turns.shift()?.();
-    }
+    });
     const usable = this.#nodes.some((node) => node.chain !== 'wrong');
     for (const { error, reject } of left) {
       const final = error === undefined || (error.class === 'wrong_chain' && usable);
@@ -424,12 +420,6 @@ export class RpcPool {
     const untilMs = Math.min(...usable.map((node) => node.limitedUntilMs));
     const retryAfterMs = Math.max(untilMs - performance.now(), COOL_MIN_MS);
     return new RpcError('rate_limited', 'every endpoint is rate limited', { retryAfterMs });
-  }
-
-  async #turn(): Promise<void> {
-    this.#running += 1;
-    if (this.#running <= REQUESTS_MAX) return;
-    await new Promise<void>((resolve) => this.#turns.push(resolve));
   }
 }
 

@@ -15,6 +15,7 @@ import {
   StreamDamagedError,
   type StreamMessage,
 } from '../../infra/nats/reader.ts';
+import { createSlots } from '../../infra/slots.ts';
 import { isFinality, isMatch } from '../../ingest/contract.ts';
 import {
   attainable,
@@ -90,9 +91,8 @@ export class Replay {
   readonly #nats: Nats;
   readonly #stream: string;
   readonly #log: FeedLog;
+  readonly #slots = createSlots(LOADS_MAX);
   readonly #chunks: LRUCache<string, Chunk, Range>;
-  readonly #waiting: (() => void)[] = [];
-  #loading = 0;
 
   constructor(options: ReplayOptions) {
     this.#nats = options.nats;
@@ -101,7 +101,7 @@ export class Replay {
     this.#chunks = new LRUCache({
       maxSize: options.chunkBytesMax,
       sizeCalculation: ({ bytes }) => bytes,
-      fetchMethod: (_key, _stale, { context }) => this.#limited(() => this.#load(context)),
+      fetchMethod: (_key, _stale, { context }) => this.#slots(null, () => this.#load(context)),
       // Eviction must not fail the listeners that wait for the chunk.
       ignoreFetchAbort: true,
     });
@@ -300,21 +300,6 @@ export class Replay {
       chunk = await this.#chunks.forceFetch(key, { context, forceRefresh: true });
     }
     return chunk;
-  }
-
-  /** Runs at most LOADS_MAX loads at a time. */
-  async #limited<T>(load: () => Promise<T>): Promise<T> {
-    if (this.#loading >= LOADS_MAX) {
-      await new Promise<void>((resolve) => this.#waiting.push(resolve));
-    } else this.#loading += 1;
-    try {
-      return await load();
-    } finally {
-      const next = this.#waiting.shift();
-      // Hand the slot to the next in line, so that no other call can take it in between.
-      if (next === undefined) this.#loading -= 1;
-      else next();
-    }
   }
 
   /** All readable messages from one sequence to another. */
