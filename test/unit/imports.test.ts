@@ -1,9 +1,7 @@
 /** Checks the direction of imports: api → projector → ingest, infra below all of them, and no cycles. */
-import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
-
-const ROOT = join(import.meta.dirname, '../..');
+import { importCycles, importsOf, sources } from '../structure.ts';
 
 /** What each part may import apart from itself; a trailing slash allows all files of that folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
@@ -40,16 +38,9 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-const files = globSync('{ingest,projector,api,sql,infra}/**/*.{ts,tsx}', { cwd: ROOT });
-const imports = new Map(files.map((file) => [file, importsOf(file)]));
+const files = sources().filter(({ path }) => partOf(path) !== '');
 
-function importsOf(file: string): readonly string[] {
-  const text = readFileSync(join(ROOT, file), 'utf8');
-  const found = [...text.matchAll(/(?:from |import |import\()'(\.[^']+)'/g)];
-  return found.map((match) => normalize(join(dirname(file), match[1] ?? '')));
-}
-
-/** The most specific part that a file belongs to. */
+/** The most specific part that a file belongs to; '' for examples and settings. */
 function partOf(file: string): string {
   const parts = Object.keys(ALLOWED).filter((part) => file.startsWith(`${part}/`));
   return parts.sort((a, b) => b.length - a.length)[0] ?? '';
@@ -66,24 +57,23 @@ function isAllowed(file: string, imported: string): boolean {
 test('imports flow api → projector → ingest, and infra imports nothing of them', () => {
   expect(files.length).toBeGreaterThan(50);
   const wrong = files.flatMap((file) =>
-    (imports.get(file) ?? [])
-      .filter((imported) => !isAllowed(file, imported))
-      .map((imported) => `${file} imports ${imported}`),
+    importsOf(file)
+      .filter((imported) => !isAllowed(file.path, imported))
+      .map((imported) => `${file.path} imports ${imported}`),
   );
   expect(wrong).toEqual([]);
 });
 
 test('there are no import cycles', () => {
-  expect(cycles()).toEqual([]);
+  expect(importCycles(files)).toEqual([]);
 });
 
 test('the page imports only types and the client from the API', () => {
   const wrong = files
-    .filter((file) => file.startsWith('api/web/'))
-    .flatMap((file) => {
-      const text = readFileSync(join(ROOT, file), 'utf8');
+    .filter(({ path }) => path.startsWith('api/web/'))
+    .flatMap(({ path, text }) => {
       const values = text.matchAll(/^(?:import|export)\s(?!type\b)[^;]*?'(\.[^']+)'/gm);
-      return [...values].map((match) => [file, normalize(join(dirname(file), match[1] ?? ''))]);
+      return [...values].map((match) => [path, normalize(join(dirname(path), match[1] ?? ''))]);
     })
     .filter(([, imported]) => !/^api\/(web|client)\//.test(imported ?? ''));
   expect(wrong).toEqual([]);
@@ -92,30 +82,13 @@ test('the page imports only types and the client from the API', () => {
 test('the published client imports only its own files', () => {
   const published = ['index', 'http', 'stream', 'endpoints', 'types'];
   const own = published.map((name) => `api/client/${name}.ts`);
-  for (const file of own) {
-    const text = readFileSync(join(ROOT, file), 'utf8');
-    expect([...text.matchAll(/from '([^.][^']*)'/g)], file).toEqual([]);
+  const ownFiles = files.filter(({ path }) => own.includes(path));
+  expect(ownFiles).toHaveLength(own.length);
+  for (const file of ownFiles) {
+    expect([...file.text.matchAll(/from '([^.][^']*)'/g)], file.path).toEqual([]);
     expect(
-      (imports.get(file) ?? []).filter((one) => !own.includes(one)),
-      file,
+      importsOf(file).filter((one) => !own.includes(one)),
+      file.path,
     ).toEqual([]);
   }
 });
-
-/** The import cycles found by a depth-first search, as chains of files. */
-function cycles(): readonly string[] {
-  const found: string[] = [];
-  const done = new Set<string>();
-  const path: string[] = [];
-  const visit = (file: string) => {
-    const start = path.indexOf(file);
-    if (start >= 0) found.push([...path.slice(start), file].join(' → '));
-    if (start >= 0 || done.has(file)) return;
-    path.push(file);
-    for (const imported of imports.get(file) ?? []) visit(imported);
-    path.pop();
-    done.add(file);
-  };
-  for (const file of files) visit(file);
-  return found;
-}
