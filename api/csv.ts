@@ -1,9 +1,9 @@
 /**
- * Lists as CSV (RFC 4180): a header row and one row per element, with CRLF line ends. The columns come
- * from the element's schema, so even an empty list has a header. Members of nested objects become columns
- * such as `profile.address`, lists of strings are joined with semicolons, lists of objects are JSON.
+ * Lists as CSV: a header row and one row per element. The columns come from the element's schema, so even an
+ * empty list has a header. Members of nested objects become columns such as `profile.address`.
  */
 import { z } from 'zod';
+import { csvRow } from './csv-row.ts';
 
 type Column = { readonly name: string; readonly path: readonly string[] };
 
@@ -11,9 +11,8 @@ type Column = { readonly name: string; readonly path: readonly string[] };
 export function csvOf(answer: z.ZodObject, list: string) {
   const columns = columnsOf(elementOf(answer, list), []);
   return {
-    header: `${columns.map((column) => cell(column.name)).join(',')}\r\n`,
-    row: (element: object) =>
-      `${columns.map(({ path }) => cell(text(valueAt(element, path)))).join(',')}\r\n`,
+    header: csvRow(columns.map(({ name }) => name)),
+    row: (element: object) => csvRow(columns.map(({ path }) => valueAt(element, path))),
   };
 }
 
@@ -38,15 +37,4 @@ function valueAt(element: unknown, path: readonly string[]): unknown {
     (value, name) => (value as Readonly<Record<string, unknown>>)[name],
     element,
   );
-}
-
-function text(value: unknown): string {
-  if (value === undefined || value === null) return '';
-  if (!Array.isArray(value)) return String(value);
-  const isPlain = value.every((element) => typeof element !== 'object');
-  return isPlain ? value.join(';') : JSON.stringify(value);
-}
-
-function cell(given: string): string {
-  return /[",\r\n]/.test(given) ? `"${given.replaceAll('"', '""')}"` : given;
 }

@@ -1,6 +1,7 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
+import { csvRow } from '../csv-row.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
-import { csvRow, flat } from './format.ts';
+import { flat } from './format.ts';
 
 const PAGE_MAX = 1_000;
 const CLICKHOUSE_FORMATS = {

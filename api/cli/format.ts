@@ -171,11 +171,6 @@ export function facts(pairs: readonly (readonly [string, string])[], screen: Scr
   return `${lines.join('\n')}\n`;
 }
 
-/** One row of CSV (RFC 4180). */
-export function csvRow(values: readonly unknown[]): string {
-  return `${values.map((value) => cell(csvText(value))).join(',')}\r\n`;
-}
-
 /** The members of an entry by column, named as in the API's CSV: `profile.address`. */
 export function flat(entry: object, prefix = ''): Record<string, unknown> {
   return Object.fromEntries(
@@ -185,14 +180,4 @@ export function flat(entry: object, prefix = ''): Record<string, unknown> {
         : [[prefix + name, value]],
     ),
   );
-}
-
-function csvText(value: unknown): string {
-  if (value === undefined || value === null) return '';
-  if (!Array.isArray(value)) return String(value);
-  return value.some((one) => one instanceof Object) ? JSON.stringify(value) : value.join(';');
-}
-
-function cell(text: string): string {
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

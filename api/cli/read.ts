@@ -1,10 +1,10 @@
 /** The commands that show analytics: `top`, `trader`, `market`, `positions`, `search`. */
 import type { LeaderboardQuery, MarketListing, Profile } from '../client/index.ts';
+import { csvRow } from '../csv-row.ts';
 import { type Call, command } from './command.ts';
 import {
   type Column,
   cents,
-  csvRow,
   dollars,
   facts,
   flat,

@@ -16,8 +16,9 @@ import {
   writeSync,
 } from 'node:fs';
 import type { FeedEvent } from '../client/index.ts';
+import { csvRow } from '../csv-row.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
-import { cents, clean, csvRow, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
+import { cents, clean, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
 
 type Format = 'pretty' | 'json' | 'csv';
 

@@ -4,7 +4,6 @@ import { command, parseCommand, run, timeOf, UsageError } from '../../api/cli/co
 import {
   cents,
   clean,
-  csvRow,
   cutTo,
   dollars,
   flat,
@@ -14,6 +13,7 @@ import {
   widthOf,
 } from '../../api/cli/format.ts';
 import { lineOf } from '../../api/cli/tail.ts';
+import { csvRow } from '../../api/csv-row.ts';
 
 const WIDE = { width: Number.POSITIVE_INFINITY, hasColors: false };
 
