@@ -6,6 +6,7 @@
 import { createHash } from 'node:crypto';
 import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
+import { boundedBody } from '../infra/bounded-body.ts';
 import { createSlots } from '../infra/slots.ts';
 import { Problem } from './errors.ts';
 
@@ -60,22 +61,14 @@ function wanted(text: unknown): URL | undefined {
   return URL.parse(text) ?? undefined;
 }
 
-/** Rejects if there is no response; undefined if it is not a picture or too large. */
+/** Rejects if there is no response or it is too large; undefined if it is not a picture. */
 async function load(url: string, signal: AbortSignal): Promise<Picture | undefined> {
   const response = await fetch(url, { signal, redirect: 'error', credentials: 'omit' });
-  if (response.status !== 200 || response.body === null) {
+  if (response.status !== 200) {
     await response.body?.cancel();
     return undefined;
   }
-  const parts: Uint8Array[] = [];
-  let size = 0;
-  for await (const part of response.body) {
-    size += part.length;
-    // Leaving the loop cancels the download.
-    if (size > BYTES_MAX) return undefined;
-    parts.push(part);
-  }
-  const bytes = Buffer.concat(parts);
+  const bytes = await boundedBody(response, BYTES_MAX);
   const type = typeOf(bytes);
   if (type === undefined) return undefined;
   return { type, bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };

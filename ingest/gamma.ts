@@ -13,7 +13,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
+import { boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
 import { type Hash, Listing, Profile } from './contract.ts';
 
 /** Ids in one request. Keeps the URL below 8 KB, which servers and proxies accept. */
@@ -511,7 +511,7 @@ class GammaHttp {
         await response.body?.cancel();
         throw refusal(path, response);
       }
-      text = await boundedText(response, ANSWER_BYTES_MAX);
+      text = (await boundedBody(response, ANSWER_BYTES_MAX)).toString();
     } catch (cause) {
       if (cause instanceof GammaError) throw cause;
       if (cause instanceof ResponseTooLongError) {

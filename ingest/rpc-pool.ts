@@ -6,7 +6,7 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
-import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
+import { boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
 import { createSlots } from '../infra/slots.ts';
 
 const REQUEST_MS_MAX = 10_000;
@@ -142,7 +142,7 @@ class Node {
         await response.body?.cancel();
         throw statusError(response);
       }
-      text = await boundedText(response, BODY_BYTES_MAX);
+      text = (await boundedBody(response, BODY_BYTES_MAX)).toString();
     } catch (error) {
       if (error instanceof RpcError) throw error;
       if (error instanceof ResponseTooLongError) {

@@ -1,15 +1,16 @@
-/** The body of a response as text, bounded in size. */
+/** The body of a response, bounded in size. */
 
 export class ResponseTooLongError extends Error {}
 
 /** Rejects with ResponseTooLongError above `bytesMax` unpacked bytes, and when the connection breaks. */
-export async function boundedText({ body }: Response, bytesMax: number): Promise<string> {
+export async function boundedBody({ body }: Response, bytesMax: number): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   for await (const chunk of body ?? []) {
     bytes += chunk.length;
+    // Leaving the loop cancels the download.
     if (bytes > bytesMax) throw new ResponseTooLongError(`more than ${bytesMax} bytes`);
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks, bytes).toString();
+  return Buffer.concat(chunks, bytes);
 }
