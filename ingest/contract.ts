@@ -4,6 +4,7 @@
  * are decimal strings in JSON and bigint in memory, in micro-units (1 USDC or 1 share = 1_000_000).
  */
 import { z } from 'zod';
+import { fnv1a } from '../infra/fnv.ts';
 
 /** Number of partitions by market or trader. It can never change, because the tables depend on it. */
 export const PARTITIONS = 16;
@@ -16,11 +17,7 @@ export const AMOUNT_MAX = 9_007_199_254_740_991n;
  * lower-case text, as the NATS server's `{{partition}}` does.
  */
 export function partitionOf(key: string): number {
-  let hash = 0x811c9dc5;
-  for (let i = 0; i < key.length; i++) {
-    hash = Math.imul(hash ^ key.charCodeAt(i), 0x01000193) >>> 0;
-  }
-  return hash % PARTITIONS;
+  return fnv1a(key) % PARTITIONS;
 }
 
 export type MicroUsdc = bigint & { readonly unit?: 'micro-USDC' };
