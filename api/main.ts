@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import type { Server } from 'node:http';
 import { createSelect } from '../infra/clickhouse.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
-import { createRegistry, serveMetrics } from '../infra/metrics.ts';
+import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { watchStates } from '../infra/nats/states.ts';
@@ -83,16 +83,10 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   countConnections(registry, server, caps);
   countFeed(registry, feed);
   const stopWatching = watchLeaderboards(registry, select);
-  const metrics =
-    config.METRICS_PORT === undefined
-      ? undefined
-      : await serveMetrics({
-          registry,
-          host: config.METRICS_HOST,
-          port: config.METRICS_PORT,
-          notReady: () => notReady(readiness),
-        });
-  if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
+  const metrics = await serveMetricsOf(config, report, {
+    registry,
+    notReady: () => notReady(readiness),
+  });
 
   const port = await listen(server, config.HTTP_HOST, config.HTTP_PORT);
   logger.info({ event: 'listening', host: config.HTTP_HOST, port });

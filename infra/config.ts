@@ -106,6 +106,7 @@ const ProcessConfig = z.object({
   METRICS_PORT: Port.optional(),
   LOG_LEVEL: LogLevel,
 });
+export type ProcessConfig = z.infer<typeof ProcessConfig>;
 
 const Chain = z.enum(['polygon', 'amoy', 'devnet']);
 

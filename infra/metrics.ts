@@ -5,7 +5,9 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import type { ProcessConfig } from './config.ts';
 import { foreignRequest, isLoopback } from './loopback.ts';
+import type { ProcessContext } from './process.ts';
 
 /** Why a process is not ready, by part; empty if it is ready. */
 export type Reasons = Readonly<Record<string, string>>;
@@ -41,13 +43,27 @@ export function labelledCounter<Label extends string, Value extends string>(
   return counter;
 }
 
-/** Starts the server and resolves with its port. `port` 0 means any free port. */
-export async function serveMetrics(options: {
+type Served = {
   readonly registry: Registry;
-  readonly host: string;
-  readonly port: number;
   readonly notReady: () => Reasons | Promise<Reasons>;
-}): Promise<{ readonly port: number; close(): Promise<void> }> {
+};
+
+/** Starts the server of a process and reports its port; does nothing if METRICS_PORT is not set. */
+export async function serveMetricsOf(
+  { METRICS_HOST: host, METRICS_PORT: port }: ProcessConfig,
+  report: ProcessContext['report'],
+  served: Served,
+) {
+  if (port === undefined) return undefined;
+  const server = await serveMetrics({ ...served, host, port });
+  report({ event: 'metrics', port: server.port });
+  return server;
+}
+
+/** Starts the server and resolves with its port. `port` 0 means any free port. */
+export async function serveMetrics(
+  options: Served & { readonly host: string; readonly port: number },
+): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { registry, host, port, notReady } = options;
   // On other addresses, any Host is allowed, because the network decides on the names.
   const isLocal = isLoopback(host);

@@ -9,7 +9,7 @@ import { runCommand } from '../infra/command.ts';
 import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
 import { UsageError } from '../infra/expected.ts';
-import { createRegistry, serveMetrics } from '../infra/metrics.ts';
+import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { lastMessage, StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';
@@ -90,15 +90,9 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   const readiness = new Readiness();
   const notReady = () => ({ ...diskReasons(config.DATA_DIRECTORY), ...readiness.notReady });
   const metrics =
-    config.METRICS_PORT === undefined || command.name === 'rewind'
+    command.name === 'rewind'
       ? undefined
-      : await serveMetrics({
-          registry,
-          host: config.METRICS_HOST,
-          port: config.METRICS_PORT,
-          notReady,
-        });
-  if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
+      : await serveMetricsOf(config, context.report, { registry, notReady });
   let nats: Nats | undefined;
   let stopReporting = (_why?: string) => {};
   try {

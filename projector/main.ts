@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ProjectorConfig, readConfig } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
-import { createRegistry, serveMetrics } from '../infra/metrics.ts';
+import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
 import {
   connectNats,
   type Nats,
@@ -70,16 +70,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
     ...lag.notReady(),
     ...metadataLag.notReady(),
   });
-  const server =
-    config.METRICS_PORT === undefined
-      ? undefined
-      : await serveMetrics({
-          registry,
-          host: config.METRICS_HOST,
-          port: config.METRICS_PORT,
-          notReady,
-        });
-  if (server !== undefined) report({ event: 'metrics', port: server.port });
+  const server = await serveMetricsOf(config, report, { registry, notReady });
   const stopReporting = reportState(nats, { name: 'projector', index, count }, () => ({
     reasons: notReady(),
     reached: lag.reachedTime,
