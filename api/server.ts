@@ -117,7 +117,10 @@ function rejectInvalid(error: Invalid, socket: Duplex): void {
 function invalid(code = ''): Problem {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
-      return new Problem({ error: 'headers_too_large', detail: 'the headers are too large' });
+      return new Problem({
+        error: 'headers_too_large',
+        detail: 'the request line and headers exceed 16 KiB',
+      });
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Problem({ error: 'request_timeout', detail: 'the request was not sent in time' });
     default:
@@ -128,11 +131,13 @@ function invalid(code = ''): Problem {
 function reject(socket: Duplex, problem: Problem): void {
   // Node has taken its own listener off a socket of CONNECT. Without one, a reset would end the process.
   socket.on('error', () => undefined);
-  const body = problemJson(problem, '', randomUUID());
+  const id = randomUUID();
+  const body = problemJson(problem, '', id);
   const head = [
     `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
     ...Object.entries(problem.headers).map(([name, value]) => `${name}: ${value}`),
     'Content-Type: application/problem+json',
+    `X-Request-Id: ${id}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
   ];

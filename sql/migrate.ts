@@ -109,13 +109,15 @@ export function statementsOf(sql: string, target: Pick<Target, 'database' | 'clu
 const RENAMED_MS_MAX = 30_000;
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
-  for (const query of statementsOf(sql, target)) {
-    await retry(() => client.command({ query }), {
-      isRetryable: (error) =>
-        error instanceof ClickHouseError && /it was renamed/.test(error.message),
-      giveUpAfterMs: RENAMED_MS_MAX,
-    });
-  }
+  for (const query of statementsOf(sql, target)) await runStatement(client, query);
+}
+
+export async function runStatement(client: ClickHouseClient, query: string): Promise<void> {
+  await retry(() => client.command({ query }), {
+    isRetryable: (error) =>
+      error instanceof ClickHouseError && /it was renamed/.test(error.message),
+    giveUpAfterMs: RENAMED_MS_MAX,
+  });
 }
 
 type StatementFile = { readonly name: string; readonly sql: string; readonly sha256: string };

@@ -184,7 +184,9 @@ export const WindowV1 = z
   })
   .meta({ id: 'WindowV1' });
 
-export const TagV1 = z.object({ slug: SLUG, ...WindowV1.shape }).meta({ id: 'TagV1' });
+const { wins_count, ...tagMembers } = WindowV1.shape;
+/** In the order of the interface, which differs from that of a window. */
+export const TagV1 = z.object({ slug: SLUG, ...tagMembers, wins_count }).meta({ id: 'TagV1' });
 
 export function windowV1(sums: Sums): z.input<typeof WindowV1> {
   const { pnl, cost, makerVolume, takerVolume, markets, wins } = sums;
@@ -198,6 +200,11 @@ export function windowV1(sums: Sums): z.input<typeof WindowV1> {
     maker_volume: makerVolume.toString(),
     taker_volume: takerVolume.toString(),
   };
+}
+
+export function tagV1(sums: Sums & { readonly tag: string }): z.input<typeof TagV1> {
+  const { wins_count, ...members } = windowV1(sums);
+  return { slug: sums.tag, ...members, wins_count };
 }
 
 export const TagV2 = z

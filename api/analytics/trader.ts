@@ -21,6 +21,7 @@ import {
   readWindows,
   TagV1,
   TagV2,
+  tagV1,
   tagV2,
   topTags,
   total,
@@ -82,10 +83,7 @@ export const traderV1 = endpoint({
         profile_created_at: spaced(identity.profile_created_at),
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(recent, TAGS_MAX_V1).map((sums) => ({
-        slug: sums.tag,
-        ...windowV1(sums),
-      })),
+      top_tags: topTags(recent, TAGS_MAX_V1).map(tagV1),
       stats: Object.fromEntries(shown) as Record<Window, ReturnType<typeof windowV1>>,
     };
   },

@@ -528,14 +528,14 @@ export type TagV1 = {
   /** markets with a fill or a settlement in the window */
   markets_count: number;
 
-  /** of these, markets with a realised PnL above 0 in the window */
-  wins_count: number;
-
   /** value of fills as maker, micro-USDC */
   maker_volume: string;
 
   /** value of fills as taker, micro-USDC */
   taker_volume: string;
+
+  /** of these, markets with a realised PnL above 0 in the window */
+  wins_count: number;
 };
 
 export type WindowV1 = {
@@ -2459,7 +2459,7 @@ export type FinalMatchesQuery = {
 };
 
 export type RecentMatchesQuery = {
-  /** wallet addresses; only matches that involve one of them; comma-separated */
+  /** at most 350 wallet addresses (a managed stream takes more); only matches that involve one of them; comma-separated */
   traders?: string[] | undefined;
 
   /** tags of markets, in any letter case; comma-separated */
@@ -2501,7 +2501,7 @@ export type RecentMatchesQuery = {
 
 /** The filters of the order feed; by default it delivers everything. */
 export type FeedQuery = {
-  /** wallet addresses; only matches that involve one of them; comma-separated */
+  /** at most 350 wallet addresses (a managed stream takes more); only matches that involve one of them; comma-separated */
   traders?: string[] | undefined;
 
   /** tags of markets, in any letter case; comma-separated */

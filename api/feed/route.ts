@@ -275,6 +275,8 @@ type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal' | 'last'
 
 const MICRO = 1_000_000n;
 const LIST_ENTRIES_MAX = 5_000;
+/** As many as fit into the 16 KiB of a request's headers. */
+export const ADDRESSES_MAX = 350;
 /** Each market may need a lookup. */
 export const MARKETS_MAX = 100;
 const LAST_MAX = 1_000;
@@ -298,9 +300,13 @@ const List = z
   .pipe(z.array(z.string()).min(1, 'must not be empty').max(LIST_ENTRIES_MAX));
 
 const Addresses = List.pipe(
-  z.array(
-    z.string().regex(/^0x[0-9a-f]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits'),
-  ),
+  z
+    .array(
+      z
+        .string()
+        .regex(/^0x[0-9a-f]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits'),
+    )
+    .max(ADDRESSES_MAX, `must be at most ${ADDRESSES_MAX}; a managed stream takes more`),
 );
 
 const Markets = List.pipe(
@@ -381,9 +387,12 @@ const PERCENT = { ...AMOUNT, maximum: 100 };
 
 /** The filters of the order feed, with their descriptions. An absent filter lets everything pass. */
 export const FILTERS = {
-  traders: listed(Addresses, 'wallet addresses; only matches that involve one of them', {
-    ...{ type: 'string', pattern: ADDRESS.source },
-  }),
+  traders: listed(
+    Addresses,
+    `at most ${ADDRESSES_MAX} wallet addresses (a managed stream takes more); only matches that involve one of them`,
+    { type: 'string', pattern: ADDRESS.source },
+    ADDRESSES_MAX,
+  ),
   tags: listed(List, 'tags of markets, in any letter case', SLUG),
   series: listed(List, 'series slugs, in any letter case', SLUG),
   markets: listed(

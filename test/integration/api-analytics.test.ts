@@ -68,7 +68,7 @@ describe('GET /v1/analytics/leaderboard', () => {
     }
   });
 
-  test('answers 30D by pnl of all tags, 50 at most, without parameters', async () => {
+  test('answers 30D by pnl of all tags without parameters', async () => {
     expect(await leaderboard({})).toEqual(
       await leaderboard({
         time_frame: '30D',
@@ -220,6 +220,14 @@ describe('GET /v1/traders/:address', () => {
         stats: expectedStats(trader, NOW),
       });
     }
+  });
+
+  test('has the members of a tag in the order of the interface', async () => {
+    const { body } = await get(`${api.url}/v1/traders/${addressOf(0)}`, key);
+    expect(Object.keys(body.top_tags[0])).toEqual([
+      ...['slug', 'pnl', 'volume', 'roi', 'win_rate', 'markets_count'],
+      ...['maker_volume', 'taker_volume', 'wins_count'],
+    ]);
   });
 
   test('cuts windows to the second, both ends included', async () => {

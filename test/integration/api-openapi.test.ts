@@ -274,7 +274,7 @@ for name, source in json.load(sys.stdin):
     const traders = operationOf('/v1/stream/orders').parameters.find(
       ({ name }) => name === 'traders',
     );
-    expect(traders).toMatchObject({ explode: false, schema: { minItems: 1, maxItems: 5_000 } });
+    expect(traders).toMatchObject({ explode: false, schema: { minItems: 1, maxItems: 350 } });
     for (const [path, method] of [
       ['/streams', 'post'],
       ['/v2/user/keys', 'post'],

@@ -27,6 +27,8 @@ if (!isHere) console.info('skipped: there is no python3 here (apt-get install py
 const PYTHON_TYPES: Readonly<Record<string, string>> = {
   string: 'str',
   integer: 'int',
+  // Only ids of markets, of which some exceed what the schema library calls an integer.
+  number: 'int',
   boolean: 'bool',
 };
 

@@ -8,6 +8,7 @@ import { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
+import { ADDRESSES_MAX } from '../../api/feed/route.ts';
 import { createLimitedServer, type ServerLimits } from '../../api/server.ts';
 import { openSlowConnections, sendBadRequests } from '../attack.ts';
 import {
@@ -124,7 +125,15 @@ describe('what a client may send', () => {
 
   test('headers of more than 16 KiB are rejected', async () => {
     const big = `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'b'.repeat(17_000)}\r\n\r\n`;
-    expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 /);
+    expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 [\s\S]*\r\nX-Request-Id: /);
+  });
+
+  test('the longest list of wallets fits, however it is escaped', async () => {
+    const traders = Array(ADDRESSES_MAX)
+      .fill(`0x${'a'.repeat(40)}`)
+      .join('%2C');
+    const request = `GET /v1/stream/orders?traders=${traders} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+    expect(await raw(api.port, request)).toMatch(/^HTTP\/1\.1 401 /);
   });
 
   test.each(['FOO', 'PROPFIND', 'CONNECT'])('the method %s gets a problem', async (method) => {
