@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger.ts';
@@ -224,7 +225,8 @@ export type DevnetOptions = {
 
 /** A devnet of the test's own, for services that are started and stopped against it. */
 export async function startDevnet(data: string, options: DevnetOptions) {
-  const { matches, days, rate, rpcPort = 0, gammaPort = 0 } = options;
+  const { matches, days, rate } = options;
+  const { rpcPort = await freePort(), gammaPort = await freePort() } = options;
   const args = ['--data', data, '--history-matches', String(matches), '--history-days', `${days}`];
   args.push('--rpc-port', String(rpcPort), '--gamma-port', String(gammaPort));
   args.push(...(options.args ?? []));

@@ -89,7 +89,7 @@ describe('npm start', () => {
     const taken = await outcome(['--port', String(port), '--data', `${directory.path}/taken`]);
     other.close();
     expect(taken).toMatchObject({ code: 1, errors: expect.stringContaining('--port N') });
-    expect(processesOf(`${directory.path}/taken`)).toEqual([]);
+    await expect.poll(() => processesOf(`${directory.path}/taken`)).toEqual([]);
   });
 
   test('refuses a missing binary, and leaves no process behind', async () => {
@@ -99,7 +99,7 @@ describe('npm start', () => {
     });
     expect(missing).toMatchObject({ code: 1, errors: expect.stringContaining('NATS_SERVER_BIN') });
     expect(missing.errors.trim().split('\n')).toHaveLength(1);
-    expect(processesOf(data)).toEqual([]);
+    await expect.poll(() => processesOf(data)).toEqual([]);
   });
 
   test('refuses an old Node with one line that names what it needs', async () => {
@@ -119,7 +119,7 @@ describe('npm start', () => {
     npm.kill('SIGTERM');
     npm.stdout.resume();
     await closed;
-    expect(processesOf(data)).toEqual([]);
+    await expect.poll(() => processesOf(data)).toEqual([]);
   });
 
   test('says in one line what is wrong with a file or directory of its data', async () => {
@@ -138,7 +138,7 @@ describe('npm start', () => {
     writeFileSync(`${data}/devnet/devnet.json`, '{"seed": 1, "trad');
     expect(await refused('--data', data)).toMatch(/devnet\.json is damaged: restore it, or delete/);
     expect(await refused('--data', '/sys/fillstream')).toMatch(/cannot start: E\w+: .*'\/sys/);
-    expect(processesOf(data)).toEqual([]);
+    await expect.poll(() => processesOf(data)).toEqual([]);
   });
 
   test('starts despite truncated lock and pid files, is ready with every time frame, stops completely, and continues with equal counts', async () => {
@@ -192,8 +192,8 @@ describe('npm start', () => {
       .map((line) => Number(line.pid));
     expect(await up.stop()).toBe(0);
     expect(up.lines.at(-1)).toEqual({ event: 'stopped' });
-    expect(pids.filter(isAlive)).toEqual([]);
-    expect(processesOf(data)).toEqual([]);
+    await expect.poll(() => pids.filter(isAlive)).toEqual([]);
+    await expect.poll(() => processesOf(data)).toEqual([]);
 
     service = await startService(data, { args: TRADING });
     expect((service.ready as Ready).key).toBe(ready.key);
@@ -252,7 +252,7 @@ describe('npm start', () => {
     await service.up.exit;
     // The next start comes at once, while the old parts still stop.
     service = await startService(data, { args: TRADING });
-    expect(pids.filter(isAlive)).toEqual([]);
+    await expect.poll(() => pids.filter(isAlive)).toEqual([]);
     const { url } = service.ready;
     const api = service.pidOf('api');
     process.kill(api, 'SIGKILL');

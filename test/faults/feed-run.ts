@@ -12,6 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
@@ -78,7 +79,9 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   };
   await publish();
   const apis = await Promise.all(
-    Array.from({ length: API_PROCESSES }, (_, n) => startApi(directory, server.url, 0, n)),
+    Array.from({ length: API_PROCESSES }, async (_, n) =>
+      startApi(directory, server.url, await freePort(), n),
+    ),
   );
   const ports = apis.map(({ port }) => port);
   const wanted = await makeListeners(options, nats, ports, random);
@@ -114,7 +117,8 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   }
 
   async function killApis(): Promise<void> {
-    await pause(options.everySeconds.api);
+    // At least one is killed, however long the first pause would be.
+    await Promise.race([pause(options.everySeconds.api), delay((options.seconds * 1_000) / 2)]);
     while (under()) {
       const n = Math.floor(random() * apis.length);
       const api = apis[n];

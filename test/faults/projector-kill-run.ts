@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { newestMessage } from '../../ingest/ledger.ts';
@@ -159,17 +160,17 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
 class ClickHouse {
   readonly #data: string;
   #child: ReturnType<typeof start> | undefined;
-  #port = 0;
+  #port: number | undefined;
 
   constructor(data: string) {
     this.#data = data;
   }
 
   async start(): Promise<string> {
+    this.#port ??= await freePort();
     const args = ['--data', this.#data, '--port', String(this.#port)];
     this.#child = start('infra/local/clickhouse/main.ts', args);
-    const { port, url } = await this.#child.event('listening');
-    this.#port = Number(port);
+    const { url } = await this.#child.event('listening');
     return serviceUrl(String(url), this.#data);
   }
 

@@ -43,7 +43,7 @@ let winners: ReadonlyMap<string, 0 | 1>;
 
 beforeAll(async () => {
   directory = temporaryDirectory();
-  devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 500, days: 6, rate: 0 });
+  devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 1_000, days: 6, rate: 0 });
   parts = await startParts(join(directory.path, 'parts'), ['ingest', 'projector'], devnet.env);
   await settled(parts, Number(await rpc<string>(devnet.rpcUrl, 'eth_blockNumber', [])));
   await until(async () => {

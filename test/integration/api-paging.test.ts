@@ -15,10 +15,15 @@ let inserted = 0;
 beforeAll(async () => {
   seeded = await startSeeded();
   // A refresh comes when the test says so.
-  for (const frame of ['1h', '4h', '1d', '3d', '7d', '30d']) {
-    await seeded.clickhouse.client.command({ query: `SYSTEM STOP VIEW leaderboard_${frame}_mv` });
-  }
+  await everyBoard('STOP');
 });
+
+async function everyBoard(action: 'START' | 'STOP'): Promise<void> {
+  for (const frame of ['1h', '4h', '1d', '3d', '7d', '30d']) {
+    const query = `SYSTEM ${action} VIEW leaderboard_${frame}_mv`;
+    await seeded.clickhouse.client.command({ query });
+  }
+}
 
 afterAll(() => seeded?.stop());
 
@@ -94,7 +99,7 @@ test('a refresh brings the trades that arrived', async () => {
   const path = '/v1/analytics/leaderboard?limit=100';
   const before = (await ok(path)).body.total_count;
   await tradeMore();
-  await seeded.clickhouse.client.command({ query: 'SYSTEM START VIEW leaderboard_30d_mv' });
+  await everyBoard('START');
   await refreshBoards(seeded.clickhouse.client);
   // A page is kept for a second after its board was asked for its refresh.
   await expect

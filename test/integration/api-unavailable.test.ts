@@ -110,7 +110,7 @@ describe('503 unavailable', () => {
 
   test('does not affect cached leaderboards, the feed and the documents', async () => {
     const own = await startClickHouse(`${directory.path}/clickhouse-2`);
-    const api = await startApi({ clickhouseUrl: own.url, nats, queryMsMax: QUERY_MS_MAX });
+    const api = await startApi({ clickhouseUrl: own.url, nats });
     const path = `${api.url}/v1/analytics/leaderboard?limit=7`;
     const before = await get(path, key);
     expect(before.status).toBe(200);

@@ -11,6 +11,7 @@ import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import { Sender } from '../../infra/local/devnet/rpc.ts';
 import type { PlannedMatch, World } from '../../infra/local/devnet/world.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { TOPICS } from '../../ingest/decode.ts';
@@ -23,8 +24,9 @@ export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
 export async function startStillDevnet(
   directory: string,
   matches: number,
-  ports: { readonly rpcPort: number; readonly gammaPort: number } = { rpcPort: 0, gammaPort: 0 },
+  given?: { readonly rpcPort: number; readonly gammaPort: number },
 ) {
+  const ports = given ?? { rpcPort: await freePort(), gammaPort: await freePort() };
   mkdirSync(directory, { recursive: true });
   const devnet = await openDevnet({
     directory,

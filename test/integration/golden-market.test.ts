@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import type { Address, Fill, Hash, Listing, Match, Resolution } from '../../ingest/contract.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
-import { until } from '../e2e/service.ts';
+import { until, viewsAgree } from '../e2e/service.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };
 import { publishMetadata } from '../support/ledger-generator.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
@@ -158,7 +158,8 @@ describe('a real market through LEDGER, projector, ClickHouse and API', () => {
            toString((SELECT count() FROM markets FINAL)) AS listings FROM bookings`,
       );
       const isWhole = Number(row?.rows) === fills + 2 * RESOLVED.length;
-      return isWhole && Number(row?.listings) === RESOLVED.length + 1 ? true : undefined;
+      const isListed = Number(row?.listings) === RESOLVED.length + 1;
+      return (isWhole && isListed && (await viewsAgree(service))) || undefined;
     });
   });
 

@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, onTestFailed, test } from 'vitest';
 import { NatsServerMissingError } from '../../infra/local/nats-server-binary.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
@@ -27,8 +27,6 @@ const MATCHES_PER_SECOND = 200;
 /** Messages that wait at most: a busy machine stores fewer a second. */
 const PENDING_MAX = 100;
 const STEP_MS = 20;
-/** Elections and new copies take seconds each, on a busy machine many. */
-const TEST_MS_MAX = 300_000;
 /** Of 300 rounds 44 had met a replica that was late. */
 const ROUNDS = 60;
 const ROUND_MESSAGES = 5;
@@ -53,6 +51,8 @@ afterAll(async () => {
   await cluster?.stop();
   rmSync(directory, { recursive: true, force: true });
 });
+
+afterEach(() => cluster?.heal());
 
 /**
  * Appends one numbered match to FEED and one fact to LEDGER, again and again, until it is stopped. LEDGER
@@ -118,6 +118,7 @@ function nodeOf(nats: Nats): NodeName {
 test.skipIf(binary === undefined)(
   'loses nothing that was acknowledged, while the leader is killed and a server is cut off',
   async () => {
+    onTestFailed(async () => console.log(await cluster.report([FEED_STREAM, LEDGER_STREAM])));
     const [writer, reader, watcher] = await Promise.all(
       ['writer', 'reader', 'watcher'].map((name) => connectNats({ url: cluster.url, name })),
     );
@@ -149,6 +150,7 @@ test.skipIf(binary === undefined)(
     await cluster.restart(leader);
     await replicated(reader, FEED_STREAM);
     await replicated(reader, LEDGER_STREAM);
+    console.log(`all copies complete after ${Math.round(performance.now() - killedAt)} ms`);
 
     // The server that the writer speaks to: it must notice by itself that it is on the wrong side.
     const lonely = nodeOf(writer);
@@ -156,7 +158,8 @@ test.skipIf(binary === undefined)(
     cluster.cutOff(lonely);
     await traffic.goesOn(100);
     console.log(`${lonely} cut off: goes on after ${Math.round(performance.now() - cutAt)} ms`);
-    expect(nodeOf(writer)).not.toBe(lonely);
+    // It may look at the lonely server again in between.
+    while (nodeOf(writer) === lonely) await delay(STEP_MS);
     await retried(() => bucket.put('while-one-is-cut-off', '1'));
     cluster.heal();
     await replicated(reader, FEED_STREAM);
@@ -191,7 +194,6 @@ test.skipIf(binary === undefined)(
     await api.close();
     await Promise.all([writer, reader, watcher].map((nats) => nats.close()));
   },
-  TEST_MS_MAX,
 );
 
 test.skipIf(binary === undefined)(
@@ -215,7 +217,6 @@ test.skipIf(binary === undefined)(
     }
     await nats.close();
   },
-  TEST_MS_MAX,
 );
 
 /** What the cluster could not answer is asked again, as the processes of the service do. */

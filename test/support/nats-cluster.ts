@@ -135,6 +135,24 @@ export class Cluster {
     }
   }
 
+  /** What each server says of these streams, to find out why a test waits for ever. */
+  async report(streams: readonly string[]): Promise<string> {
+    const lines = NODES.map(async (node) => {
+      try {
+        const nats = await connectNats({ url: this.urlOf(node), name: 'report', isPatient: false });
+        const infos = await Promise.allSettled(streams.map((one) => nats.jsm.streams.info(one)));
+        await nats.close();
+        return infos.map((info, at) => {
+          const said = info.status === 'fulfilled' ? info.value.cluster : String(info.reason);
+          return `${node} ${streams[at]}: ${JSON.stringify(said)}`;
+        });
+      } catch (error) {
+        return [`${node}: ${error}`];
+      }
+    });
+    return (await Promise.all(lines)).flat().join('\n');
+  }
+
   async #stopServers(): Promise<void> {
     await Promise.all([...this.#servers.values()].map((server) => server.stop()));
   }
