@@ -58,14 +58,14 @@ const ENDPOINT_DOWN_MS_MAX = 6_000;
 const GAMMA_DOWN_MS_MAX = 8_000;
 /** anvil's finalized block is two behind the head. */
 const REORG_BLOCKS_MAX = 2;
-/** After the faults have ended, LEDGER must make progress within this time. */
-const STILL_MS_MAX = 60_000;
+/** Ends a run whose LEDGER makes no progress after the faults. */
+const STILL_MS_MAX = 300_000;
 /** Chain time after which a shown match counts as never mined; short, so that it happens during a run. */
 const PENDING_SECONDS_MAX = 15;
 /** A call that anvil lost in a reorg blocks all later ones of its sender, until the sender reads its nonce again. */
 const TRADELESS_MS_MAX = 30_000;
-/** The above and some blocks, for the sequels of the last matches. */
-const VOID_MS_MAX = 30_000;
+/** Ends the wait for the sequels of the last matches. */
+const VOID_MS_MAX = 300_000;
 
 type Tally = { reorgs: number; moved: number; replaced: number; reorganising: Promise<void> };
 
