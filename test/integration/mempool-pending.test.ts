@@ -36,7 +36,7 @@ beforeAll(async () => {
   [network, broker] = await Promise.all([startNetwork(SEED), startBroker()]);
   await ensureStreams(broker.nats, 1);
   reader = new FeedReader(broker.nats);
-  life = await startLife(broker.nats, network);
+  life = await startWatching();
   await introduced();
 });
 
@@ -49,6 +49,13 @@ afterAll(async () => {
   await broker.close();
   await network.close();
 });
+
+/** A life that sees every transaction sent from now on before it is mined. */
+async function startWatching(): Promise<Life> {
+  const begun = await startLife(broker.nats, network);
+  await begun.uses('full');
+  return begun;
+}
 
 /** Every operator has a match mined on every exchange: known, each on each, from now on. */
 async function introduced(): Promise<void> {
@@ -236,7 +243,7 @@ describe('a match that was first seen in a block', () => {
     expect(reader.kinds(keptHash)).toEqual(['match', 'final']);
     expect(life.pending.size).toBe(0);
     await life.stop();
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
   });
 });
 
@@ -249,14 +256,14 @@ describe('a restart', () => {
     await life.stop();
     await network.mine();
     await network.reload();
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
     expect(life.pending.size).toBe(3);
     await mined();
     for (const hash of [before, after]) {
       expect((await reader.sequel('void', hash)).event).toMatchObject({ reason: 'reverted' });
     }
     await life.stop();
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
     // Nothing is open: final in LEDGER, or void in FEED.
     expect(life.pending.size).toBe(0);
     await mined();
@@ -274,7 +281,7 @@ describe('a restart', () => {
     const { id, sequence } = await reader.sequel('final', hash);
     await life.stop();
     await broker.nats.jsm.streams.deleteMessage('FEED', sequence);
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
     await reader.first((message) => message.id === id && message.sequence > sequence);
     expect(reader.kinds(hash)).toEqual(['match', 'final', 'final']);
   });
@@ -291,7 +298,7 @@ describe('a restart', () => {
     await life.advance();
     await reader.sequel('void', hash);
     await life.stop();
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
     await network.rpc.call('eth_sendTransaction', {
       ...{ from: raw.from, to: raw.to, data: raw.input, gas: raw.gas, nonce: raw.nonce },
       gasPrice: '0x0',
@@ -329,7 +336,7 @@ test('a match that waits for metadata is in FEED before LEDGER has its block', a
   silent.closeAllConnections();
   silent.close();
   await life.stop();
-  life = await startLife(broker.nats, network);
+  life = await startWatching();
 });
 
 describe('a second ingest', () => {
@@ -338,8 +345,7 @@ describe('a second ingest', () => {
     life = await startLife(broker.nats, network, {
       ...{ setting: 'off', webSocketUrl: 'ws://127.0.0.1:1' },
     });
-    const other = await startLife(broker.nats, network);
-    await other.uses('full');
+    const other = await startWatching();
     const plans = [await network.plan(), await network.plan()];
     const hashes = await Promise.all(plans.map(({ transaction }) => network.send(transaction)));
     for (const hash of hashes) await reader.match(hash);
@@ -353,14 +359,13 @@ describe('a second ingest', () => {
       expect(reader.kinds(hash)).toEqual(['match', 'final']);
     }
     await life.stop();
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
   });
 
   test('ends before a match that it showed: the first one voids it', async () => {
     await life.stop();
     life = await startLife(broker.nats, network, { setting: 'off' });
-    const other = await startLife(broker.nats, network);
-    await other.uses('full');
+    const other = await startWatching();
     const { transaction } = await network.plan();
     const hash = await network.send(transaction);
     await reader.match(hash);
@@ -380,7 +385,7 @@ describe('a second ingest', () => {
     const { event } = await reader.sequel('void', hash);
     expect(event).toMatchObject({ reason: 'never_mined' });
     await life.stop();
-    life = await startLife(broker.nats, network);
+    life = await startWatching();
   });
 });
 
