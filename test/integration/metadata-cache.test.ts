@@ -1,5 +1,5 @@
 // Listings and profiles are read once for all who need them, and show a change within five seconds.
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createMetadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
@@ -44,6 +44,12 @@ afterAll(async () => {
 
 const createOwn = () => createMetadata({ select, queryMsMax: QUERY_MS_MAX });
 
+/** Until the test ends, nothing is old enough to be checked again. */
+function stopClock(): void {
+  vi.useFakeTimers({ toFake: ['performance'] });
+  onTestFinished(() => void vi.useRealTimers());
+}
+
 /** How many statements `work` takes. */
 async function statementsOf(work: () => Promise<unknown>): Promise<number> {
   const before = statements;
@@ -69,6 +75,7 @@ const conditions = MARKETS.map(({ conditionId }) => `0x${conditionId}`);
 
 describe('keys', () => {
   test('are loaded in one statement, and only those that are missing', async () => {
+    stopClock();
     const metadata = createOwn();
     // The first call also asks what was stored lately.
     expect(await statementsOf(() => metadata.listings(conditions.slice(0, 4)))).toBe(2);
@@ -81,6 +88,7 @@ describe('keys', () => {
   });
 
   test('that are loaded at the same time are loaded once', async () => {
+    stopClock();
     const metadata = createOwn();
     const calls = () =>
       Promise.all(Array.from({ length: 20 }, () => metadata.listings(conditions)));
@@ -103,10 +111,12 @@ describe('keys', () => {
   });
 
   test('of traders without a profile are read again once one is stored', async () => {
+    stopClock();
     const metadata = createOwn();
     const address = addressOf(1);
     expect(await metadata.profiles([address])).toEqual(new Map());
     expect(await statementsOf(() => metadata.profiles([address]))).toBe(0);
+    vi.useRealTimers();
     await clickhouse.client.insert({
       table: 'traders',
       format: 'JSONEachRow',
