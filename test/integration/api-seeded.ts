@@ -39,8 +39,10 @@ export async function startSeeded(start = startClickHouse) {
   }
   await refreshBoards(clickhouse.client);
   const clickhouseUrl = clickhouse.url;
-  const api = await startApi({ clickhouseUrl, nats, now: () => NOW * 1000 });
-  const edgeApi = await startApi({ clickhouseUrl, nats, now: () => EDGE_NOW * 1000 + 999 });
+  // On a slow machine, a read takes longer than the service allows.
+  const given = { clickhouseUrl, nats, queryMsMax: 60_000 };
+  const api = await startApi({ ...given, now: () => NOW * 1000 });
+  const edgeApi = await startApi({ ...given, now: () => EDGE_NOW * 1000 + 999 });
   return {
     clickhouse,
     nats,

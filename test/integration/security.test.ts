@@ -6,6 +6,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
 import { ADDRESSES_MAX } from '../../api/feed/route.ts';
@@ -100,6 +101,7 @@ async function limited(limits: Partial<ServerLimits>) {
   return {
     port,
     caps,
+    connections: () => promisify(server.getConnections.bind(server))(),
     stop() {
       server.closeAllConnections();
       server.close();
@@ -242,7 +244,7 @@ describe('what a client may hold', () => {
     expect(await raw(server.port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).toBe('');
     expect(server.caps.refused).toBe(1);
     held.close();
-    await delay(100);
+    while ((await server.connections()) > 0) await delay(10);
     expect(await raw(server.port, 'GET / HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
     server.stop();
 
@@ -252,7 +254,7 @@ describe('what a client may hold', () => {
     });
     const many = { host: '127.0.0.1', port: trusting.port, keys: [key] } as const;
     const passed = await openSlowConnections(many, { count: 20, everyMs: 1_000 });
-    await delay(200);
+    while ((await trusting.connections()) + trusting.caps.refused < 20) await delay(10);
     expect([passed.open(), trusting.caps.refused]).toEqual([20, 0]);
     passed.close();
     trusting.stop();
