@@ -128,10 +128,11 @@ describe('a cached response', () => {
     );
     const { body } = await ask('/v2/user/telemetry', key);
     expect(JSON.parse(body.toString()).requests.today).toBe(3);
-    const statuses = await Promise.all(
-      Array.from({ length: 40 }, async () => (await ask(BOARD, key)).status),
-    );
-    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+    const more = () => Promise.all(Array.from({ length: 40 }, () => ask(BOARD, key)));
+    // On a slow machine, forty requests may take many seconds.
+    const seen = new Set<number | undefined>();
+    while (!seen.has(429)) for (const { status } of await more()) seen.add(status);
+    expect(seen).toEqual(new Set([200, 429]));
   });
 
   test('is 304 for a client that has it, and has no body for HEAD', async () => {
