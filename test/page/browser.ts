@@ -52,7 +52,12 @@ export async function open(
   } & BrowserContextOptions = {},
 ): Promise<Watched> {
   const { key = '', path = '/', clock = false, ...context } = options;
-  const own = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...context });
+  const own = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    // What fades in has less contrast at first.
+    reducedMotion: 'reduce',
+    ...context,
+  });
   if (clock) await own.clock.install();
   const page = await own.newPage();
   const foreign: string[] = [];

@@ -89,7 +89,8 @@ export function tapeTests(stage: Stage): void {
     });
 
     test('is recorded for the README', async () => {
-      const { page } = await stage.at('/tape?min_usdc=1000', { viewport: RECORDED });
+      const options = { viewport: RECORDED, reducedMotion: 'no-preference' } as const;
+      const { page } = await stage.at('/tape?min_usdc=1000', options);
       await page.locator('tr[data-cursor]').nth(12).waitFor();
       const box = await page.locator('.tape').boundingBox();
       if (box === null) throw new Error('the tape is not shown');
