@@ -53,6 +53,10 @@ const WAYS: Readonly<Record<string, Way>> = {
 };
 
 const TABS_MAX = 150;
+/** The page shows twice as many positions: these stay in view while marks move. */
+const LARGEST = 4;
+/** Longer than a journey: the stream of a market ends when it is resolved. */
+const LEFT_MS_MIN = 3_600_000;
 
 /** Presses Tab until the control has the focus. */
 async function tabTo(page: Page, control: Locator): Promise<void> {
@@ -65,13 +69,13 @@ async function tabTo(page: Page, control: Locator): Promise<void> {
 }
 
 type Board = { traders: { profile: { address: string; name: string } }[] };
-type Held = { positions: { market: { id: number; question: string } }[] };
+type Held = { positions: { market: { question: string; end_date: string } }[] };
 
 export function journeyTests(stage: Stage): void {
   describe('finds a whale by name, sees what they hold, opens a market, watches its tape, follows, is alerted', () => {
     test.each(Object.keys(WAYS))('%s', async (name) => {
       const way = WAYS[name] as Way;
-      const { address, whale } = await findWhale();
+      const { address, whale, question } = await findWhale();
       const watched = await stage.at('/', way.context);
       const { page } = watched;
       await way.find(page);
@@ -87,7 +91,9 @@ export function journeyTests(stage: Stage): void {
       }
       await expect.poll(() => page.url()).toBe(`${stage.url}/trader/${address}`);
 
-      const position = page.locator('.positions tbody tr').first().getByRole('link').first();
+      const position = page
+        .locator('.positions tbody tr')
+        .getByRole('link', { name: question, exact: true });
       await agree(async () => {
         const { positions } = watched.answer<Held>(`/v2/traders/${address}/positions`);
         const held = positions.map(({ market }) => market.question);
@@ -138,7 +144,7 @@ export function journeyTests(stage: Stage): void {
     expect(await faults(page)).toEqual([]);
   });
 
-  /** Who trades most just now, holds something, and is found by a name of their own. */
+  /** Who trades most just now, holds something that lasts, and is found by a name of their own. */
   async function findWhale() {
     const path = '/v2/analytics/leaderboard?sort_by=volume&time_frame=1H&limit=20';
     return await until(async () => {
@@ -149,8 +155,12 @@ export function journeyTests(stage: Stage): void {
           stage.service.get<Held>(`/v2/traders/${profile.address}/positions`),
           stage.service.get<Board>(`/v2/search?q=${encodeURIComponent(profile.name)}`),
         ]);
-        if (positions.length === 0 || found.traders.length === 0) continue;
-        return { address: profile.address.toLowerCase(), whale: profile.name };
+        const lasting = positions
+          .slice(0, LARGEST)
+          .find(({ market }) => Date.parse(market.end_date) > Date.now() + LEFT_MS_MIN);
+        if (lasting === undefined || found.traders.length === 0) continue;
+        const { question } = lasting.market;
+        return { address: profile.address.toLowerCase(), whale: profile.name, question };
       }
       return undefined;
     });
