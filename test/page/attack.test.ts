@@ -159,12 +159,18 @@ function parentOf(pid: number): number {
 }
 
 function socketsOf(pid: number): readonly string[] {
-  return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
-    try {
-      return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
-    } catch {
-      // It was closed.
-      return [];
-    }
+  const fds = unlessGone(() => readdirSync(`/proc/${pid}/fd`)) ?? [];
+  return fds.flatMap((fd) => {
+    const target = unlessGone(() => readlinkSync(`/proc/${pid}/fd/${fd}`)) ?? '';
+    return /^socket:\[(\d+)\]$/.exec(target)?.[1] ?? [];
   });
+}
+
+/** Undefined where the process or the file is gone meanwhile. */
+function unlessGone<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
 }
