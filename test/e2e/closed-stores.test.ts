@@ -48,10 +48,7 @@ afterAll(async () => {
 const command = (module: string, ...args: string[]) =>
   run(process.execPath, [module, ...args], { env: { ...process.env, ...env } });
 
-/** A start, a rebuild and a backup: 30 s on a quiet machine. */
-const TEST_MS_MAX = 300_000;
-
-test('the whole service, keys, backup and rebuild work', { timeout: TEST_MS_MAX }, async () => {
+test('the whole service, keys, backup and rebuild work', async () => {
   const data = join(directory.path, 'data');
   const service = await startService(data, { args: ['--history-days', '2'], env });
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');

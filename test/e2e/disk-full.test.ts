@@ -21,7 +21,6 @@ import {
 } from './service.ts';
 
 const DISK_MB = 200;
-const MINUTES = 60_000;
 
 describe.skipIf(!mayMount)('a full disk', () => {
   const directory = temporaryDirectory();
@@ -42,9 +41,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
     directory.remove();
   });
 
-  test('is named by every part, ends nothing, and loses and doubles nothing once there is room', {
-    timeout: 4 * MINUTES,
-  }, async () => {
+  test('is named by every part, ends nothing, and loses and doubles nothing once there is room', async () => {
     const { up } = service;
     const liveAfter = await blockNumber(devnet.rpcUrl, 'latest');
     for (let round = 0; round < 2; round += 1) {
