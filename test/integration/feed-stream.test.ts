@@ -90,6 +90,10 @@ describe('resuming', () => {
     await publish(feeds.nats, stream, matches(3_001, 3_300));
     const traders = `traders=${address(1_000)}`;
     await publish(feeds.nats, stream, [match(3_301, { taker: fill(1_000) })]);
+    // The newest are those that this process has read.
+    const reader = resume(api, positionOf(3_300));
+    await reader.until(({ orders }) => orders.length === 1);
+    reader.close();
     const expected = [
       ['last=1', hashes(3_301, 3_301)],
       ['last=20', hashes(3_282, 3_301)],
