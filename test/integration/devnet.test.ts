@@ -9,7 +9,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import type { Hex } from 'viem';
+import { type Hex, toEventSelector } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEPLOYER } from '../../infra/local/devnet/contracts.ts';
 import { type Devnet, openDevnet } from '../../infra/local/devnet/devnet.ts';
@@ -20,6 +20,10 @@ import { rpc } from '../e2e/service.ts';
 const GENESIS = 1_790_000_000;
 
 type Block = { readonly number: Hex; readonly hash: Hex; readonly transactions: readonly Hex[] };
+
+const CONDITION_PREPARATION = toEventSelector(
+  'ConditionPreparation(bytes32,address,bytes32,uint256)',
+);
 
 const isState = (name: string) => name.endsWith('.state');
 
@@ -58,6 +62,19 @@ describe('openDevnet', () => {
     }
     expect(chains[0]).toEqual(chains[1]);
     expect((chains[0] as unknown[]).length).toBeGreaterThan(1_000);
+  });
+
+  test('lists all markets of its history, also those that the contract has forgotten', async () => {
+    const many = { ...options, seed: 1, traders: 150, historyDays: 6, historyMatches: 1_000 };
+    // Two markets of this history are replaced in the contract, which holds 512.
+    const now = () => 1_795_671_585_000;
+    const devnet = await openDevnet({ ...many, now, directory: newDirectory() });
+    const logs = await allLogs(devnet.chain.rpc);
+    const prepared = logs.filter(({ topics: [topic] }) => topic === CONDITION_PREPARATION);
+    const listed = [...devnet.world.listed.keys()];
+    expect(prepared.map(({ topics }) => topics[1]).toSorted()).toEqual(listed.toSorted());
+    expect(prepared.length).toBeGreaterThan(430);
+    await devnet.close();
   });
 
   test('continues an existing chain, also after anvil was killed', async () => {
@@ -379,7 +396,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-async function allLogs(rpc: Rpc): Promise<readonly unknown[]> {
+async function allLogs(rpc: Rpc): Promise<readonly { readonly topics: readonly Hex[] }[]> {
   return rpc.call('eth_getLogs', { fromBlock: '0x0', toBlock: 'latest' });
 }
 

@@ -199,9 +199,10 @@ export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<Worl
   const now = Number(latest.timestamp);
   // Logs of old blocks may be gone, but a market that ended so long ago is paid.
   const recent = world.calendar.between(now - PAID_SECONDS, now + LIST_AHEAD_SECONDS);
-  const listed = await readTokenIds(rpc, [
-    ...new Set([...findMarkets(world, prepared), ...recent]),
-  ]);
+  const found = findMarkets(world, prepared);
+  // The contract forgets markets that were resolved long ago, but they were listed and traded.
+  const known = [...found, ...(await readTokenIds(rpc, [...found, ...recent]))];
+  const listed = [...new Map(known.map((market) => [market.conditionId, market])).values()];
   const resolved = new Set(reported.map((log) => log.conditionId));
   for (const market of await readResolved(rpc, listed)) resolved.add(market.conditionId);
   world.recall(listed, resolved);
