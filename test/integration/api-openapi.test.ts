@@ -86,6 +86,8 @@ function expectDescribed(operation: Operation, answer: Awaited<ReturnType<typeof
   expect(parsed.error?.issues, `${operation.operationId}: ${answer.text.slice(0, 300)}`).toBe(
     undefined,
   );
+  // A parsed object has its members in the order of the schema.
+  expect(JSON.stringify(parsed.data), operation.operationId).toBe(JSON.stringify(answer.body));
   for (const name of TOLD) {
     if (answer.headers.get(name) === null) continue;
     const where = `${operation.operationId} answers ${answer.status} with ${name}`;

@@ -138,7 +138,7 @@ describe('GET /v1/traders/:address/markets', () => {
 
 describe('GET /v2/traders/:address', () => {
   test('gives balance, tier, weighted volume and five tags of traders synced or not', async () => {
-    for (const trader of [0, 1, 2, 3, 4, 6, 8, 9, 12, 21]) {
+    for (const trader of [0, 1, 2, 3, 4, 6, 8, 9, 12, 15, 18, 21, 27]) {
       expect(await ok(`/v2/traders/${addressOf(trader)}`), `${trader}`).toEqual(
         expectedTrader(trader),
       );
@@ -146,7 +146,7 @@ describe('GET /v2/traders/:address', () => {
   });
 
   test('gives balance and tier of many traders in a batch', async () => {
-    const traders = [0, 1, 2, 3, 4, 6, 8, 9, 12, 21];
+    const traders = [0, 1, 2, 3, 4, 6, 8, 9, 12, 15, 18, 21, 27];
     const { body } = await get(`${url}/v2/traders/batch`, key, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },

@@ -481,6 +481,25 @@ describe('listening', () => {
     resumed.close();
   });
 
+  test('counts its listeners in all processes, until they leave', async () => {
+    const account = newAccount();
+    const id = await create(account);
+    const active = (count: number) =>
+      eventually(
+        () => call(other, account, 'GET', `/streams/${id}/meta`),
+        ({ body }) => body.active_sessions === count,
+      );
+    const clients = [
+      await listen(one, account, id).begun(),
+      await listen(other, account, id).begun(),
+    ];
+    await active(2);
+    clients[0]?.close();
+    await active(1);
+    clients[1]?.close();
+    await active(0);
+  });
+
   test('ends in every process when the stream is disabled or deleted', async () => {
     const account = newAccount();
     const id = await create(account, { addresses: [address(1)] });

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
+import { TIERS } from '../../api/auth/tiers.ts';
 import { ServiceConfig } from '../../infra/config.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 
@@ -28,6 +29,25 @@ test('docs/configuration.md lists every variable with its default', () => {
     const value = defaults[name];
     if (typeof value === 'string' || typeof value === 'number')
       expect(row).toContain(`\`${value}\``);
+  }
+});
+
+test('docs/api.md has the quotas of every tier', () => {
+  const lines = document('docs/api.md').split('\n');
+  for (const [tier, limits] of Object.entries(TIERS)) {
+    const number = (value: number | null) => value?.toLocaleString('en') ?? 'no limit';
+    const filter = [limits.filterAddressesMax, limits.filterTagsMax, limits.filterSeriesMax];
+    expect(lines).toContain(
+      `| ${[
+        tier,
+        `${limits.requestsPerSecond}, ${limits.accountRequestsPerSecond}`,
+        limits.sessionsMax,
+        limits.streamsMax,
+        limits.nakedStreamsMax,
+        filter.map(number).join(', '),
+        number(limits.streamSecondsPerDayMax),
+      ].join(' | ')} |`,
+    );
   }
 });
 
