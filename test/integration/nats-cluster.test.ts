@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, expect, onTestFailed, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { NatsServerMissingError } from '../../infra/local/nats-server-binary.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
@@ -52,7 +52,12 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true });
 });
 
-afterEach(() => cluster?.heal());
+afterEach(async ({ task }) => {
+  if (task.result?.state === 'fail') {
+    console.log(await cluster?.report([FEED_STREAM, LEDGER_STREAM]));
+  }
+  cluster?.heal();
+});
 
 /**
  * Appends one numbered match to FEED and one fact to LEDGER, again and again, until it is stopped. LEDGER
@@ -64,8 +69,16 @@ async function load(nats: Nats, otherNats: Nats) {
   const otherLedger = await openWriter(otherNats, { stream: LEDGER_STREAM });
   const writers = [feed, ledger, otherLedger];
   const acked = { feed: [] as string[], ledger: [] as string[], other: [] as string[] };
+  const failures: unknown[] = [];
   const append = (writer: StreamWriter, list: string[], one: Append) =>
-    void writer.append(one).then(() => list.push(one.id));
+    void writer.append(one).then(
+      () => list.push(one.id),
+      (error) => failures.push(error),
+    );
+  const pause = async () => {
+    if (failures.length > 0) throw failures[0];
+    await delay(STEP_MS);
+  };
   const fact = (id: string) => ({ id, subject: 'ledger.block.0.0', data: id });
   const sent: string[] = [];
   let running = true;
@@ -78,7 +91,7 @@ async function load(nats: Nats, otherNats: Nats) {
       append(otherLedger, acked.other, fact(`other-${number}`));
       if (number % ((MATCHES_PER_SECOND * STEP_MS) / 1_000) === 0) await delay(STEP_MS);
       while (writers.some(({ stats }) => stats.published - stats.acked > PENDING_MAX)) {
-        await delay(STEP_MS);
+        await pause();
       }
     }
     await Promise.all(writers.map((writer) => writer.flush()));
@@ -92,7 +105,7 @@ async function load(nats: Nats, otherNats: Nats) {
     async goesOn(count: number): Promise<void> {
       const aims = Object.values(acked).map((list) => list.length + count);
       while (Object.values(acked).some((list, index) => list.length < (aims[index] ?? 0))) {
-        await delay(STEP_MS);
+        await pause();
       }
     },
     async stop(): Promise<void> {
@@ -118,7 +131,6 @@ function nodeOf(nats: Nats): NodeName {
 test.skipIf(binary === undefined)(
   'loses nothing that was acknowledged, while the leader is killed and a server is cut off',
   async () => {
-    onTestFailed(async () => console.log(await cluster.report([FEED_STREAM, LEDGER_STREAM])));
     const [writer, reader, watcher] = await Promise.all(
       ['writer', 'reader', 'watcher'].map((name) => connectNats({ url: cluster.url, name })),
     );

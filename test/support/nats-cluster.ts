@@ -143,8 +143,9 @@ export class Cluster {
         const infos = await Promise.allSettled(streams.map((one) => nats.jsm.streams.info(one)));
         await nats.close();
         return infos.map((info, at) => {
-          const said = info.status === 'fulfilled' ? info.value.cluster : String(info.reason);
-          return `${node} ${streams[at]}: ${JSON.stringify(said)}`;
+          if (info.status === 'rejected') return `${node} ${streams[at]}: ${info.reason}`;
+          const { cluster, state } = info.value;
+          return `${node} ${streams[at]}: ${JSON.stringify({ cluster, last: state.last_seq })}`;
         });
       } catch (error) {
         return [`${node}: ${error}`];
