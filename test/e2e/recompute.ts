@@ -87,8 +87,11 @@ export type Chain = {
   readonly hours: Map<string, Account & { readonly conditions: Set<string> }>;
   readonly lastFillBlock: number;
   readonly totalSupply: bigint;
-  readonly balances: Map<string, bigint>;
+  /** pUSD of each owner after each block that changed it, oldest first. */
+  readonly balances: ReadonlyMap<string, readonly BalanceAt[]>;
 };
+
+type BalanceAt = { readonly block: number; readonly balance: bigint };
 
 /** `tokens` maps a token id to its condition and outcome: the only fact that logs do not carry. */
 export async function recompute(
@@ -232,13 +235,20 @@ export function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Ac
 
 /** Balances from every Transfer since the first block, beside what the token itself says. */
 async function pusd(rpcUrl: string): Promise<Pick<Chain, 'totalSupply' | 'balances'>> {
-  const balances = new Map<string, bigint>();
+  const balances = new Map<string, BalanceAt[]>();
+  const add = (owner: string, value: bigint, block: number) => {
+    const history = balances.get(owner.toLowerCase()) ?? [];
+    balances.set(owner.toLowerCase(), history);
+    const last = history.at(-1);
+    if (last?.block === block) history.pop();
+    history.push({ block, balance: (last?.balance ?? 0n) + value });
+  };
   for await (const log of chainLogs(rpcUrl, [PUSD])) {
     const event = decoded(log);
     if (event?.eventName !== 'Transfer') continue;
     const { from, to, value } = event.args;
-    balances.set(from, (balances.get(from) ?? 0n) - value);
-    balances.set(to, (balances.get(to) ?? 0n) + value);
+    add(from, -value, Number(log.blockNumber));
+    add(to, value, Number(log.blockNumber));
   }
   balances.delete(`0x${'0'.repeat(40)}`);
   const supply = await rpc<Hex>(rpcUrl, 'eth_call', [{ to: PUSD, data: '0x18160ddd' }, 'latest']);

@@ -95,6 +95,22 @@ describe('the service against an independent account of the chain', () => {
     expect(await equityDifferences(service, chain)).toEqual([]);
   });
 
+  test('every trader: the balance is that of the chain at its block', async () => {
+    const traders = new Set([...chain.accounts.keys()].map((key) => key.split(' ')[0] ?? ''));
+    const rows = await until(async () => {
+      const found = await service.query<{ trader: string; balance: string; block: number }>(
+        `SELECT concat('0x', lower(hex(trader))) AS trader, toString(balance) AS balance,
+           toUInt32(block_number) AS block FROM balances FINAL`,
+      );
+      return found.length >= traders.size ? found : undefined;
+    });
+    const expected = rows.map(({ trader, block }) => {
+      const history = chain.balances.get(trader)?.filter((one) => one.block <= block);
+      return { trader, balance: String(history?.at(-1)?.balance), block };
+    });
+    expect(rows).toEqual(expected);
+  });
+
   test('every trader: the hours of the API add up to the chain, hour by hour', async () => {
     const traders = new Set([...chain.hours.keys()].map((key) => key.split(' ')[0] ?? ''));
     for (const trader of traders) {
@@ -222,8 +238,8 @@ describe('the service against an independent account of the chain', () => {
   });
 
   test('pUSD is conserved over traders, fee receiver and contracts', () => {
-    const held = [...chain.balances.values()].reduce((sum, balance) => sum + balance, 0n);
-    expect(held).toBe(chain.totalSupply);
-    expect([...chain.balances.values()].every((balance) => balance >= 0n)).toBe(true);
+    const held = [...chain.balances.values()].map((history) => history.at(-1)?.balance ?? 0n);
+    expect(held.reduce((sum, balance) => sum + balance, 0n)).toBe(chain.totalSupply);
+    expect(held.every((balance) => balance >= 0n)).toBe(true);
   });
 });
