@@ -37,7 +37,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     ...{ name: 'fillstream-api', signal },
     onWait: (err) => logger.warn({ err }, 'cannot reach NATS, retrying'),
   });
-  await ensureStreams(nats, config.NATS_REPLICAS);
+  await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_HOURS);
   const bucket = await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS });
   const keys = await openKeys({ bucket, logger });
   const usageBucket = await openKv(nats, USAGE_BUCKET, {

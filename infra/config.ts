@@ -69,6 +69,7 @@ export const NatsConfig = z.object({
     'nats:// or tls:// URLs without a user (see NATS_USER, NATS_TOKEN)',
   ).default('nats://127.0.0.1:4222'),
   NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1),
+  FEED_HOURS: z.coerce.number().int().min(1).max(720).default(72),
   NATS_USER: Text,
   NATS_PASSWORD: Text,
   NATS_TOKEN: Text,

@@ -85,7 +85,7 @@ async function run(given: Given, signal: AbortSignal): Promise<void> {
     const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
     await refuseHalfRewound(kv);
     if (command === 'import') {
-      await ensureStreams(nats, config.NATS_REPLICAS);
+      await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_HOURS);
       await importAll({ nats, kv, signal, archive: await Archive.open(directory) });
       return;
     }

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import type { Balance, Hash } from './contract.ts';
+import type { BalanceBatch } from './contract.ts';
 import type { Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
@@ -22,7 +22,7 @@ export type BalancesOptions = {
   readonly token: Hex;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  readonly onBalance: (balance: Balance) => Promise<void>;
+  readonly onBalances: (balances: BalanceBatch) => Promise<void>;
   /** Pause between two rounds, milliseconds; 2,000 by default. */
   readonly roundMs?: number;
 };
@@ -99,22 +99,24 @@ export class Balances {
   }
 
   async #ask(traders: readonly string[], block: number) {
-    const { rpc, token, onBalance } = this.#options;
+    const { rpc, token, onBalances } = this.#options;
     const answers = await Promise.allSettled(
       traders.map((trader) => rpc.balance(token, trader as Hex, block)),
     );
+    const balances: BalanceBatch['balances'] = [];
     const failed: string[] = [];
     let failure: unknown;
     for (const [i, answer] of answers.entries()) {
-      const address = (traders[i] ?? '') as Hash;
-      if (answer.status === 'rejected') {
+      const address = (traders[i] ?? '') as Hex;
+      if (answer.status === 'fulfilled') {
+        balances.push([address, answer.value]);
+      } else {
         failed.push(address);
         failure ??= answer.reason;
-        continue;
       }
-      await onBalance({ kind: 'balance', address, balance: answer.value, blockNumber: block });
-      this.counts.read += 1;
     }
-    return { read: traders.length - failed.length, failed, failure };
+    if (balances.length > 0) await onBalances({ kind: 'balances', blockNumber: block, balances });
+    this.counts.read += balances.length;
+    return { read: balances.length, failed, failure };
   }
 }

@@ -163,19 +163,23 @@ export const Profile = z.object({
 });
 export type Profile = z.infer<typeof Profile>;
 
-/** pUSD balance of a trader at the end of a block, in micro-pUSD. */
-export const Balance = z.object({
-  kind: z.literal('balance'),
-  address: Address,
-  balance: z
-    .string()
-    .regex(/^\d{1,19}$/)
-    .transform((text) => BigInt(text)),
-  blockNumber: Index,
-});
-export type Balance = z.infer<typeof Balance>;
+const BalanceAmount = z
+  .string()
+  .regex(/^\d{1,19}$/)
+  .transform((text) => BigInt(text));
 
-export const MetadataEvent = z.discriminatedUnion('kind', [Listing, Profile, Balance]);
+/**
+ * pUSD balances of traders at the end of a block, in micro-pUSD. A message of its own for each would be four times as
+ * large: most traders of a match need one.
+ */
+export const BalanceBatch = z.object({
+  kind: z.literal('balances'),
+  blockNumber: Index,
+  balances: z.array(z.tuple([Address, BalanceAmount])),
+});
+export type BalanceBatch = z.infer<typeof BalanceBatch>;
+
+export const MetadataEvent = z.discriminatedUnion('kind', [Listing, Profile, BalanceBatch]);
 export type MetadataEvent = z.infer<typeof MetadataEvent>;
 
 export const Observation = z.object({
@@ -185,8 +189,9 @@ export const Observation = z.object({
 });
 export type Observation = z.infer<typeof Observation>;
 
-/** `metadata.<partition of the market or trader>.<kind>` */
+/** `metadata.<partition of the market or trader>.<kind>`, or `metadata.balances` */
 export function metadataSubject(event: MetadataEvent): string {
+  if (event.kind === 'balances') return `metadata.${event.kind}`;
   const key = event.kind === 'listing' ? event.conditionId : event.address;
   return `metadata.${partitionOf(key)}.${event.kind}`;
 }

@@ -137,8 +137,9 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   }
 }
 
-async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: IngestConfig): Promise<Kv> {
-  await ensureStreams(nats, replicas);
+async function openStreams(nats: Nats, config: IngestConfig): Promise<Kv> {
+  const { NATS_REPLICAS: replicas, FEED_HOURS } = config;
+  await ensureStreams(nats, replicas, FEED_HOURS);
   return openKv(nats, INGEST_BUCKET, { replicas });
 }
 
@@ -195,8 +196,8 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
     openWriter(nats, { stream: METADATA_STREAM }),
   );
   const metadata = await startMetadata(setup, metadataWriter);
-  const onBalance = (event: MetadataEvent) => storeMetadata(metadataWriter, event);
-  const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalance });
+  const onBalances = (event: MetadataEvent) => storeMetadata(metadataWriter, event);
+  const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalances });
   countBalances(registry, balances);
   const feed = await openFeed(setup, metadata, end);
   const writers = {

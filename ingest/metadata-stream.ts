@@ -1,5 +1,5 @@
 /**
- * Reads and writes METADATA: every new or changed listing and profile, and every balance. After a restart, ingest reads
+ * Reads and writes METADATA: every new or changed listing and profile, and balances. After a restart, ingest reads
  * listings and profiles back, so that it neither fetches nor publishes them again.
  */
 import { randomUUID } from 'node:crypto';

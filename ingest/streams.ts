@@ -13,19 +13,16 @@ import {
 } from './contract.ts';
 import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledger.ts';
 
-/** How far back a cursor of the feed can resume. */
-const FEED_AGE_MAX_MS = 72 * 3_600_000;
-
 /** Bucket for the state of ingest: operators, the first block of the feed. */
 export const INGEST_BUCKET = 'ingest';
 /** Key of the first block whose matches FEED shows. It is deleted when LEDGER begins, and decided again. */
 export const FEED_START_KEY = 'feed_start_block';
 
 /**
- * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours) and METADATA (30 days), or
- * updates their configuration. Throws the errors of `ensureStream`.
+ * Creates LEDGER (kept forever, or until its older months are archived), FEED (`feedHours`: how far back a cursor can
+ * resume) and METADATA (30 days), or updates their configuration. Throws the errors of `ensureStream`.
  */
-export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
+export async function ensureStreams(nats: Nats, replicas: number, feedHours = 72): Promise<void> {
   await ensureStream(nats, {
     name: LEDGER_STREAM,
     subjects: [LEDGER_SUBJECTS],
@@ -35,7 +32,7 @@ export async function ensureStreams(nats: Nats, replicas: number): Promise<void>
   await ensureStream(nats, {
     name: FEED_STREAM,
     subjects: [FEED_SUBJECTS],
-    maxAgeMs: FEED_AGE_MAX_MS,
+    maxAgeMs: feedHours * 3_600_000,
     replicas,
   });
   await ensureStream(nats, {

@@ -76,7 +76,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
     reached: lag.reachedTime,
   }));
   try {
-    await ensureStreams(nats, config.NATS_REPLICAS);
+    await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_HOURS);
     const kv = await openLeases(nats, config.NATS_REPLICAS);
     const ledger = await WholeLedger.open(nats, config);
     const parts = { nats, ledger, client, kv, deployment, partitions, lag, metadataLag, metrics };

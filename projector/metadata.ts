@@ -113,7 +113,7 @@ function rowsOf(
 ): readonly TableRow[] {
   return messages.flatMap(({ sequence, data }) => {
     try {
-      return rowOf(decodeObservation(data));
+      return rowsIn(decodeObservation(data));
     } catch (error) {
       // Only ingest writes METADATA, so this is a bug. The next observation of the key replaces this one.
       metrics.unreadable.inc();
@@ -123,7 +123,7 @@ function rowsOf(
   });
 }
 
-function rowOf({ observedAtMs, event }: Observation): TableRow {
+function rowsIn({ observedAtMs, event }: Observation): TableRow | readonly TableRow[] {
   const observed_at = (observedAtMs / 1_000).toFixed(3);
   switch (event.kind) {
     case 'listing':
@@ -166,15 +166,15 @@ function rowOf({ observedAtMs, event }: Observation): TableRow {
           observed_at,
         },
       };
-    case 'balance':
-      return {
+    case 'balances':
+      return event.balances.map(([address, balance]) => ({
         table: 'balances',
         row: {
-          trader_hex: bare(event.address),
-          balance: event.balance.toString(),
+          trader_hex: bare(address),
+          balance: balance.toString(),
           block_number: event.blockNumber,
         },
-      };
+      }));
   }
 }
 

@@ -82,7 +82,7 @@ export const recentMatches = endpoint({
   name: 'recentMatches',
   path: '/v2/recent_matches',
   summary: 'Recent events of the order feed, as JSON',
-  description: `The events that \`/v1/stream/orders\` would send up to now: matches when they are first seen, including pending ones, and later events about them. The feed covers 72 hours. A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Unknown parameters return 400.`,
+  description: `The events that \`/v1/stream/orders\` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Unknown parameters return 400.`,
   parameters: Parameters,
   answer: Answer,
   problems: ['not_found'],

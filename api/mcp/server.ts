@@ -187,7 +187,7 @@ const TOOLS = [
     name: 'recent_matches',
     title: 'Recent matches of the whole feed',
     description:
-      'Matches of all markets and traders when they are first seen, oldest first: the newest ones, or from up to 72 hours ago with `from`. Matches may be pending: a `void` event retracts one by its match_id, and with `finality` a `final` event says that one is final. A call reads at most 16,384 messages of the feed (about half an hour). If `more` is true, continue with `from` = `cursor`. If `gap` is true, the feed no longer has everything after `from`. For older matches use `market_trades` or `trades`.',
+      'Matches of all markets and traders when they are first seen, oldest first: the newest ones, or from up to 72 hours ago (unless the operator chose another time) with `from`. Matches may be pending: a `void` event retracts one by its match_id, and with `finality` a `final` event says that one is final. A call reads at most 16,384 messages of the feed (about half an hour). If `more` is true, continue with `from` = `cursor`. If `gap` is true, the feed no longer has everything after `from`. For older matches use `market_trades` or `trades`.',
     input: z.object({
       traders: z.array(address).max(COMPARED_MAX).optional().describe('any participant counts'),
       tags: z.array(word).max(FILTERED_MAX).optional().describe('any of crypto, politics …'),

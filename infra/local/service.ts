@@ -29,6 +29,8 @@ const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 /** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
 const CHAIN_BLOCKS_KEPT = 120;
+/** The feed is most of a demo's data, and nobody is away from a demo for days. */
+const DEMO_FEED_HOURS = '24';
 /** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [
   ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
@@ -67,7 +69,11 @@ type ClickHouse = {
 /** Another program uses the API's port. */
 class PortTakenError extends ExpectedError {}
 
-type Chain = { readonly RPC_URL: string; readonly GAMMA_URL: string };
+type Chain = {
+  readonly RPC_URL: string;
+  readonly GAMMA_URL: string;
+  readonly FEED_HOURS?: string;
+};
 
 export class Service {
   readonly #options: ServiceOptions;
@@ -241,6 +247,7 @@ export class Service {
     return {
       RPC_URL: `http://127.0.0.1:${rpcPort}`,
       GAMMA_URL: this.#environment.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
+      FEED_HOURS: this.#environment.FEED_HOURS || DEMO_FEED_HOURS,
     };
   }
 

@@ -19,7 +19,7 @@ const HELP = `Fillstream: trader analytics and a resumable order stream, on this
 
   --port N          port of the API (default 8080; 0 = a free port)
   --data DIR        directory for all data (default .data)
-  --demo-rate N     devnet matches per second (default 2)
+  --demo-rate N     devnet matches per second (default 1)
   --history-days N  days of devnet history in a new directory (default 30)
   --json            print one JSON line per state change instead of text
   --help            print this text
@@ -30,7 +30,7 @@ none is started. docs/configuration.md lists all variables.`;
 const Options = z.object({
   port: z.coerce.number().int().min(0).max(65_535).default(8080),
   data: z.string().min(1).default('.data'),
-  'demo-rate': z.coerce.number().positive().max(500).default(2),
+  'demo-rate': z.coerce.number().positive().max(500).default(1),
   'history-days': z.coerce.number().positive().max(365).default(30),
   json: z.boolean().default(false),
 });

@@ -165,7 +165,7 @@ async function list(parts: Parts, filled: Awaited<ReturnType<typeof fill>>): Pro
   await publishMetadata(
     nats,
     Array.from({ length: traders.count }, (_, number) =>
-      traderFacts(number).map((fact) => ({ ...fact, address: traders.address(number) })),
+      traderFacts(number, traders.address(number)),
     ).flat(),
   );
   const { lastSequence } = await streamState(nats, METADATA_STREAM);

@@ -4,7 +4,10 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
+import { nanos } from '@nats-io/transport-node';
 import { afterAll, describe, expect, test } from 'vitest';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Ready,
@@ -199,6 +202,14 @@ describe('npm start', () => {
     expect((service.ready as Ready).key).toBe(ready.key);
     const [after] = await counts(first?.block ?? '');
     expect(after).toEqual(first);
+  });
+
+  test('keeps the feed of its own chain for a day', async () => {
+    service ??= await startService(data, { args: TRADING });
+    const nats = await connectNats({ ...service.nats, name: 'test' });
+    const { config } = await nats.jsm.streams.info(FEED_STREAM);
+    await nats.close();
+    expect(config.max_age).toBe(nanos(86_400_000));
   });
 
   test('streams matches before their block, and stores each of them once', async () => {

@@ -51,7 +51,7 @@ async function follow(ledger: LedgerWriter, end: LedgerEnd, blocks: number[]): P
   await writeFinalBlocks({
     ...{ rpc, chain: CHAIN, nats, ledger, end, logger, signal },
     metadata: new Metadata({ chain: CHAIN, gamma, logger, signal, onChange: nothing }),
-    balances: new Balances({ rpc, token: CHAIN.collateral, logger, signal, onBalance: nothing }),
+    balances: new Balances({ rpc, token: CHAIN.collateral, logger, signal, onBalances: nothing }),
     progress: new FinalBlocksProgress({
       ...{ logger, registry: new Registry(), notReady: {}, nodes: '' },
     }),

@@ -6,14 +6,12 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import {
   type Address,
-  type Balance,
   type Fill,
   type Hash,
   type Listing,
   type Match,
   METADATA_STREAM,
   type MetadataEvent,
-  type Profile,
   type Resolution,
 } from '../../ingest/contract.ts';
 import { type Block, type BlockRange, emptyBlock } from '../../ingest/ledger.ts';
@@ -87,11 +85,12 @@ export async function publishMetadata(nats: Nats, events: Iterable<MetadataEvent
   for (const event of events) await storeMetadata(writer, event);
 }
 
-/** Profile and balance of the trader with this number; every second one has a profile. */
-export function traderFacts(trader: number): readonly (Profile | Balance)[] {
-  const address = traderAddress(trader);
+/** Balance and profile of the trader with this number; every second one has a profile. */
+export function traderFacts(trader: number, address: Address): readonly MetadataEvent[] {
   const balance = BigInt((trader * 104_729) % 1_000_000) * 1_000_000n;
-  const facts: (Profile | Balance)[] = [{ kind: 'balance', address, balance, blockNumber: 1 }];
+  const facts: MetadataEvent[] = [
+    { kind: 'balances', blockNumber: 1, balances: [[address, balance]] },
+  ];
   if (trader % 2 === 0) return facts;
   facts.push({
     kind: 'profile',

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Balances } from '../../ingest/balances.ts';
-import type { Balance } from '../../ingest/contract.ts';
+import type { BalanceBatch } from '../../ingest/contract.ts';
 import { RpcError } from '../../ingest/rpc-pool.ts';
 import { silent, wallet } from './gamma-harness.ts';
 
@@ -15,7 +15,7 @@ type Answer = (owner: string, block: number) => bigint | Error;
 function read(answer: Answer) {
   const abort = new AbortController();
   ended.push(abort);
-  const published: Balance[] = [];
+  const published: BalanceBatch[] = [];
   const balances = new Balances({
     token: wallet(9),
     rpc: {
@@ -28,7 +28,7 @@ function read(answer: Answer) {
     },
     logger: silent,
     signal: abort.signal,
-    onBalance: async (balance) => void published.push(balance),
+    onBalances: async (batch) => void published.push(batch),
     roundMs: 5,
   });
   void balances.run();
@@ -41,11 +41,9 @@ describe('Balances', () => {
     const { balances, published } = read((_owner, block) => BigInt(block));
     balances.touch([wallet(1), wallet(2)], 70);
     balances.touch([wallet(1)], 80);
-    await expect.poll(() => published.length).toBe(2);
-    expect(published.map((one) => [one.address, one.balance, one.blockNumber])).toEqual([
-      [wallet(1), 80n, 80],
-      [wallet(2), 80n, 80],
-    ]);
+    await expect.poll(() => published.length).toBe(1);
+    const both = [wallet(1), wallet(2)].map((address) => [address, 80n]);
+    expect(published).toEqual([{ kind: 'balances', blockNumber: 80, balances: both }]);
   });
 
   test('are read at the newest final block, then at the head, if the node lost the state', async () => {
@@ -55,9 +53,9 @@ describe('Balances', () => {
     });
     balances.touch([wallet(1), wallet(2)], 10);
     await expect.poll(() => published.length).toBe(2);
-    expect(published.map((one) => [one.address, one.blockNumber])).toEqual([
-      [wallet(1), 90],
-      [wallet(2), 100],
+    expect(published).toEqual([
+      { kind: 'balances', blockNumber: 90, balances: [[wallet(1), 5n]] },
+      { kind: 'balances', blockNumber: 100, balances: [[wallet(2), 5n]] },
     ]);
   });
 
@@ -69,7 +67,8 @@ describe('Balances', () => {
       return new RpcError('timeout', 'too slow');
     });
     balances.touch([1, 2, 3].map(wallet), 70);
-    await expect.poll(() => published.map((one) => one.address)).toEqual([1, 3, 2].map(wallet));
+    const addresses = () => published.map(({ balances }) => balances.map(([address]) => address));
+    await expect.poll(addresses).toEqual([[wallet(1), wallet(3)], [wallet(2)]]);
     expect(balances.counts).toEqual({ read: 3, failed: 3, dropped: 0 });
     expect(balances.waiting).toBe(0);
   });

@@ -19,7 +19,7 @@ const Options = z.object({
   'rpc-port': z.coerce.number().int().min(0).max(65_535).default(0),
   'gamma-port': z.coerce.number().int().min(0).max(65_535).default(0),
   seed: z.coerce.number().int().min(0).default(1),
-  'demo-rate': z.coerce.number().positive().max(500).default(2),
+  'demo-rate': z.coerce.number().positive().max(500).default(1),
   'history-days': z.coerce.number().positive().max(365).default(30),
   'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
   'block-time': z.coerce.number().int().min(1).max(60).default(2),
