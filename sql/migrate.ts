@@ -47,7 +47,8 @@ export async function migrate(target: Target): Promise<readonly string[]> {
   const requestTimeoutMs = STATEMENT_MS_MAX;
   const client = connectClickHouse({ url, database, name: 'migrate', requestTimeoutMs });
   try {
-    const applied = await applyMissing(client, target);
+    // Also where nothing is missing: an earlier run may have been killed.
+    const applied = await applyMissing(client, target).finally(() => startRefreshes(client));
     for (const view of await readStatements(ANALYST_VIEWS)) await run(client, target, view.sql);
     return applied;
   } finally {
@@ -105,19 +106,29 @@ export function statementsOf(sql: string, target: Pick<Target, 'database' | 'clu
   return statements.flatMap((statement) => clusterForm(statement, { cluster, database }));
 }
 
-/** A statement is repeated for this long if a refresh is just replacing its table. */
-const RENAMED_MS_MAX = 30_000;
+/** Another server of a cluster may refresh: a statement is repeated for this long if its table is just being replaced. */
+const REPLACED_MS_MAX = 30_000;
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
   for (const query of statementsOf(sql, target)) await runStatement(client, query);
 }
 
+/**
+ * A refresh ends by replacing its table with one that it made when it began, and a change between the two is lost without
+ * an error. So refreshes are stopped, and the running ones cancelled, before a table is changed. `startRefreshes` ends that.
+ */
 export async function runStatement(client: ClickHouseClient, query: string): Promise<void> {
+  if (/^ALTER TABLE/m.test(query)) await client.command({ query: 'SYSTEM STOP VIEWS' });
   await retry(() => client.command({ query }), {
     isRetryable: (error) =>
-      error instanceof ClickHouseError && /it was renamed/.test(error.message),
-    giveUpAfterMs: RENAMED_MS_MAX,
+      error instanceof ClickHouseError &&
+      /it was renamed|has different UUID|\.tmp\.inner_id\./.test(error.message),
+    giveUpAfterMs: REPLACED_MS_MAX,
   });
+}
+
+export async function startRefreshes(client: ClickHouseClient): Promise<void> {
+  await client.command({ query: 'SYSTEM START VIEWS' });
 }
 
 type StatementFile = { readonly name: string; readonly sql: string; readonly sha256: string };

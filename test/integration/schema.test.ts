@@ -5,8 +5,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { migrate } from '../../sql/migrate.ts';
+import { migrate, runStatement, startRefreshes } from '../../sql/migrate.ts';
 import { describeSchema } from '../../sql/schema.ts';
+import { until } from '../e2e/service.ts';
 import { DATABASE, type Schema, startSchema } from './schema-harness.ts';
 
 const SQL = join(import.meta.dirname, '../../sql');
@@ -55,6 +56,35 @@ describe('sql/schema.sql', () => {
 describe('sql/migrations', () => {
   const folder = join(SQL, 'migrations');
   const names = readdirSync(folder);
+
+  test('change a table although a refresh is under way, which then starts again', async () => {
+    const { client } = clickhouse;
+    await client.command({
+      query: 'CREATE TABLE renewed (n UInt64) ENGINE = MergeTree ORDER BY n',
+    });
+    await client.command({
+      query: `CREATE MATERIALIZED VIEW renewed_mv REFRESH EVERY 1 YEAR TO renewed
+        AS SELECT number AS n FROM numbers(10) WHERE sleepEachRow(0.1) = 0`,
+    });
+    const ends = async () => {
+      await client.command({ query: 'SYSTEM REFRESH VIEW renewed_mv' });
+      await client.command({ query: 'SYSTEM WAIT VIEW renewed_mv' });
+    };
+    await ends();
+    await client.command({ query: 'SYSTEM REFRESH VIEW renewed_mv' });
+    const running = `SELECT status FROM system.view_refreshes WHERE view = 'renewed_mv'`;
+    await until(
+      async () =>
+        (await clickhouse.rows<{ status: string }>(running))[0]?.status === 'Running' || undefined,
+    );
+    await runStatement(client, "ALTER TABLE renewed COMMENT COLUMN n 'kept'");
+    await startRefreshes(client);
+    await ends();
+    const comment = `SELECT comment FROM system.columns WHERE database = '${DATABASE}' AND table = 'renewed'`;
+    expect(await clickhouse.rows(comment)).toEqual([{ comment: 'kept' }]);
+    for (const name of ['renewed_mv', 'renewed'])
+      await client.command({ query: `DROP TABLE ${name}` });
+  });
 
   test('never change the query of a view on inserts, which would count a repeated batch twice', () => {
     const refreshed = /^(leaderboard_\d+[hd]|search_markets|search_traders)_mv$/;

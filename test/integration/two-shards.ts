@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { SHARDED_TABLES } from '../../sql/cluster.ts';
-import { ANALYST_DATABASE, runStatement, statementsOf } from '../../sql/migrate.ts';
+import { ANALYST_DATABASE, runStatement, startRefreshes, statementsOf } from '../../sql/migrate.ts';
 import { DATABASE, startEngine } from './api-harness.ts';
 
 const SQL = join(import.meta.dirname, '../../sql');
@@ -50,6 +50,7 @@ export async function startTwoShards(dataDir: string) {
   await server.close();
   const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
   for (const query of statements()) await runStatement(client, query);
+  await startRefreshes(client);
   const front = await serve(url);
   return {
     url: front.url,
