@@ -106,7 +106,7 @@ export function statementsOf(sql: string, target: Pick<Target, 'database' | 'clu
   return statements.flatMap((statement) => clusterForm(statement, { cluster, database }));
 }
 
-/** Another server of a cluster may refresh: a statement is repeated for this long if its table is just being replaced. */
+/** Other servers of a cluster go on refreshing: a statement whose table is just being replaced is repeated for this long. */
 const REPLACED_MS_MAX = 30_000;
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
