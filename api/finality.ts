@@ -1,7 +1,7 @@
 /**
  * `GET /v2/final_matches`: the transactions that became final after a cursor, read from LEDGER. The order
  * feed shows matches before their block, and its readers learn here which of them are final. The newest
- * block is read at most once a second. Clients with the same cursor share one read.
+ * block is read at most once a second, except for a cursor beyond it. Clients with the same cursor share one read.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -70,7 +70,12 @@ export function createFinalMatches(nats: Nats): FinalityCall['finalMatches'] {
     ignoreFetchAbort: true,
   });
   return async (after) => {
-    const { sequence, to } = await newest.forceFetch('newest');
+    let known = await newest.forceFetch('newest');
+    // Another process may have read a newer block.
+    if (after !== undefined && after > known.to) {
+      known = await newest.forceFetch('newest', { forceRefresh: true });
+    }
+    const { sequence, to } = known;
     const present = { tx_hashes: [], next: to, more: false, restarted: false };
     if (after === undefined || after === to) return present;
     if (after > to) return { ...present, restarted: true };

@@ -11,7 +11,7 @@ import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { watchStates } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { ensureStreams } from '../ingest/streams.ts';
+import { createStreams } from '../ingest/streams.ts';
 import { createApp } from './app.ts';
 import { KEYS_BUCKET, openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
@@ -37,7 +37,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     ...{ name: 'fillstream-api', signal },
     onWait: (err) => logger.warn({ err }, 'cannot reach NATS, retrying'),
   });
-  await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_HOURS);
+  await createStreams(nats, config.NATS_REPLICAS);
   const bucket = await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS });
   const keys = await openKeys({ bucket, logger });
   const usageBucket = await openKv(nats, USAGE_BUCKET, {

@@ -69,7 +69,6 @@ export const NatsConfig = z.object({
     'nats:// or tls:// URLs without a user (see NATS_USER, NATS_TOKEN)',
   ).default('nats://127.0.0.1:4222'),
   NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1),
-  FEED_HOURS: z.coerce.number().int().min(1).max(720).default(72),
   NATS_USER: Text,
   NATS_PASSWORD: Text,
   NATS_TOKEN: Text,
@@ -114,6 +113,7 @@ const Chain = z.enum(['polygon', 'amoy', 'devnet']);
 export const IngestConfig = z.object({
   ...ProcessConfig.shape,
   ...NatsConfig.shape,
+  FEED_HOURS: z.coerce.number().int().min(1).max(720).default(72),
   CHAIN: Chain.default('devnet'),
   EXCHANGES: listOf(Exchange),
   CONDITIONAL_TOKENS: ContractAddress.optional(),

@@ -20,7 +20,7 @@ import {
 } from './ledger.ts';
 import { LedgerWriter } from './ledger-writer.ts';
 import { refuseHalfRewound } from './rewind.ts';
-import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
+import { createStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 import { rememberTrim, trimmedTo } from './whole-ledger.ts';
 
 const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC), with counts and hashes in manifest.json.
@@ -85,7 +85,7 @@ async function run(given: Given, signal: AbortSignal): Promise<void> {
     const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
     await refuseHalfRewound(kv);
     if (command === 'import') {
-      await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_HOURS);
+      await createStreams(nats, config.NATS_REPLICAS);
       await importAll({ nats, kv, signal, archive: await Archive.open(directory) });
       return;
     }

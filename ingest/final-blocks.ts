@@ -169,10 +169,9 @@ function settle(
     for (const { conditionId, payouts } of resolutions) {
       metadata.resolve(conditionId, payouts, block.timestamp);
     }
+    // LEDGER never waits for metadata.
+    metadata.learnOf(matches);
     const traders = new Set(matches.flatMap((match) => match.fills.map((fill) => fill.trader)));
-    const conditions = new Set(matches.map((match) => match.conditionId));
-    // Metadata is fetched in the background: LEDGER never waits for it.
-    void metadata.learn(conditions, traders, 0);
     balances.touch(traders, block.number);
   }
 }

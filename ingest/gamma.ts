@@ -32,11 +32,13 @@ const TAGS_MAX = 100;
 const NAME_MAX = 200;
 const PICTURE_MAX = 1_000;
 
+/** Cuts a text. A half of a surrogate pair, from the cut or from the service, would make ClickHouse refuse the row. */
+const cut = (value: string, charactersMax: number) => value.slice(0, charactersMax).toWellFormed();
 const textOf = (charactersMax: number) =>
   z
     .string()
     .nullish()
-    .transform((value) => value?.slice(0, charactersMax) ?? '');
+    .transform((value) => cut(value ?? '', charactersMax));
 const text = textOf(TEXT_MAX);
 const name = textOf(NAME_MAX);
 /** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. */
@@ -59,14 +61,11 @@ const pair = z
     }
   })
   .pipe(z.tuple([z.string(), z.string()]))
-  .transform(([first, second]): [string, string] => [
-    first.slice(0, NAME_MAX),
-    second.slice(0, NAME_MAX),
-  ]);
+  .transform(([first, second]): [string, string] => [cut(first, NAME_MAX), cut(second, NAME_MAX)]);
 const slugs = z
   .array(z.object({ slug: z.string() }))
   .nullish()
-  .transform((list) => (list ?? []).slice(0, TAGS_MAX).map(({ slug }) => slug.slice(0, NAME_MAX)));
+  .transform((list) => (list ?? []).slice(0, TAGS_MAX).map(({ slug }) => cut(slug, NAME_MAX)));
 
 const GammaMarket = z.object({
   id,
@@ -256,7 +255,8 @@ export class Gamma {
       const answer = await this.#http.get(path, [['address', address]]);
       return this.#parseAll(path, [answer], (one) => parseProfile(address, one))[0];
     } catch (error) {
-      if (error instanceof GammaError && error.status === 404) return undefined;
+      // 404 means that the wallet has no profile. After another refusal, it counts as unknown and is asked for again later.
+      if (error instanceof GammaError && error.reason === 'refused') return undefined;
       throw error;
     }
   }
@@ -393,6 +393,8 @@ const BACKOFF_MAX_MS = 15_000;
 const RETRY_AFTER_MS_MAX = 120_000;
 /** 50 markets with all their fields are about 500 KB. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
+/** An id that the service does not know. */
+const NOT_FOUND = 404;
 /** This many consecutive failures count as an outage. */
 const OUTAGE_FAILURES = 3;
 
@@ -445,6 +447,8 @@ class GammaHttp {
   #failures = 0;
   #failingSinceMs = 0;
   #pausedUntilMs = 0;
+  /** Paths with their status, each logged once. */
+  readonly #loggedRefusals = new Set<string>();
 
   constructor(options: GammaOptions) {
     this.#base = options.url.replace(/\/$/, '');
@@ -474,7 +478,7 @@ class GammaHttp {
       return answer;
     } catch (error) {
       if (!(error instanceof GammaError)) throw error;
-      if (error.reason === 'refused') this.#succeeded();
+      if (error.reason === 'refused') this.#refused(path, error);
       else if (!this.#options.signal.aborted) this.#failed(error, startedAtMs);
       throw error;
     } finally {
@@ -535,6 +539,15 @@ class GammaHttp {
     }
     this.#failures = 0;
     this.#pausedUntilMs = 0;
+  }
+
+  /** The service responds, so this is no outage. */
+  #refused(path: string, error: GammaError): void {
+    this.#succeeded();
+    const key = `${path} ${error.status}`;
+    if (error.status === NOT_FOUND || this.#loggedRefusals.has(key)) return;
+    this.#loggedRefusals.add(key);
+    this.#options.logger.error({ err: error }, 'metadata API refuses requests');
   }
 
   #failed(error: GammaError, startedAtMs: number): void {

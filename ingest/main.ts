@@ -232,6 +232,8 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const running = [following, ...(toBlock === undefined ? feed.run() : [])];
   try {
     await Promise.all(running);
+    // Otherwise, a backfill would end before the texts of its last markets and traders are stored.
+    await metadata.answered();
     if (failed.signal.aborted) throw failed.signal.reason;
   } finally {
     failed.abort();

@@ -28,6 +28,8 @@ export type MetadataCacheOptions<Value> = {
   readonly keysMax: number;
   /** Values of the keys that the service knows. Rejects if the request fails. */
   readonly fetch: (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
+  /** Whether a failure is final for these keys. Then they count as missing. */
+  readonly isRefusal: (error: unknown) => boolean;
   /** Called when a value is new or changed, one at a time. */
   readonly onChange: (value: Value) => Promise<void> | void;
   readonly logger: Logger;
@@ -160,12 +162,15 @@ export class MetadataCache<Value> {
   }
 
   async #fetch(keys: readonly string[]): Promise<void> {
-    const { fetch, signal, logger, name } = this.#options;
+    const { fetch, isRefusal, signal, logger, name } = this.#options;
     try {
       const found = await retry(() => fetch(keys), {
         signal,
-        isRetryable: () => true,
+        isRetryable: (error) => !isRefusal(error),
         onRetry: (err) => logger.debug({ err, name, keys: keys.length }, 'metadata not available'),
+      }).catch((error: unknown) => {
+        if (!isRefusal(error)) throw error;
+        return new Map<string, Value>();
       });
       for (const key of keys) {
         if (signal.aborted) return;

@@ -5,7 +5,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { readRange, type StreamMessage } from '../infra/nats/reader.ts';
+import {
+  firstMessageAtOrAfter,
+  lastMessage,
+  readRange,
+  type StreamMessage,
+} from '../infra/nats/reader.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Resolution } from './contract.ts';
 import {
@@ -16,11 +21,13 @@ import {
   metadataSubject,
 } from './contract.ts';
 import {
+  type Block,
   decodeRange,
   LEDGER_STREAM,
   messageAt,
   newestMessage,
   RESOLUTIONS_SUBJECT,
+  storedMessages,
 } from './ledger.ts';
 
 /** Limits the duration of a restart; older metadata is fetched again when needed. */
@@ -35,6 +42,11 @@ const PROGRESS_MS = 2_000;
  * before that.
  */
 const RESOLUTION_BLOCKS = 43_200;
+
+const LISTINGS_SUBJECT = 'metadata.*.listing';
+const PROFILES_SUBJECT = 'metadata.*.profile';
+/** Responses of the metadata API may be this late. */
+const LATE_MS = 3_600_000;
 
 /** Stores an event in METADATA, with the current time as its observation time. Rejects with the errors of `append`. */
 export async function storeMetadata(writer: StreamWriter, event: MetadataEvent): Promise<void> {
@@ -72,7 +84,7 @@ export async function restoreMetadata(
   };
   const { lastSequence } = await streamState(nats, METADATA_STREAM);
   const first = Math.max(1, lastSequence - RESTORED_MESSAGES_MAX);
-  for (const subject of ['metadata.*.listing', 'metadata.*.profile']) {
+  for (const subject of [LISTINGS_SUBJECT, PROFILES_SUBJECT]) {
     await restore(
       (from) => readRange(nats, METADATA_STREAM, from, READ_MESSAGES, subject),
       first,
@@ -85,6 +97,24 @@ export async function restoreMetadata(
     (message) => decodeRange(message).blocks.flatMap(({ resolutions }) => resolutions),
   );
   if (events > 0) logger.info({ events, seconds: seconds() }, 'metadata restored');
+}
+
+/**
+ * Blocks of LEDGER whose markets and traders an earlier process may have left without metadata, because it ended before
+ * the metadata API responded: those since LATE_MS before the newest listing or profile, at most RESOLUTION_BLOCKS.
+ */
+export async function* unansweredBlocks(nats: Nats): AsyncGenerator<Block> {
+  const newest = await Promise.all(
+    [LISTINGS_SUBJECT, PROFILES_SUBJECT].map((one) => lastMessage(nats, METADATA_STREAM, one)),
+  );
+  const storedMs = Math.max(...newest.map((message) => message?.timestampMs ?? 0));
+  const sinceMs = Math.max(0, storedMs - LATE_MS);
+  const since = await firstMessageAtOrAfter(nats, LEDGER_STREAM, sinceMs);
+  if (since === undefined) return;
+  const sequence = Math.max(since.sequence, await recentSequence(nats));
+  for await (const { range } of storedMessages(nats, { sequence })) {
+    if (range.kind === 'blocks') yield* range.blocks;
+  }
 }
 
 /** The LEDGER message of the block RESOLUTION_BLOCKS before the newest one. */

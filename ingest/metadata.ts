@@ -20,7 +20,7 @@ import {
 } from './contract.ts';
 import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
 import { MetadataCache } from './metadata-cache.ts';
-import { restoreMetadata } from './metadata-stream.ts';
+import { restoreMetadata, unansweredBlocks } from './metadata-stream.ts';
 import { TokenMap } from './token-ids.ts';
 
 const RESOLUTIONS_MAX = 500_000;
@@ -33,6 +33,8 @@ const REFRESHES_MAX = 80;
 
 /** 100 markets each, enough for three days of new markets after an outage. Older ones are requested when traded. */
 const NEW_PAGES_MAX = 100;
+
+const ANSWERED_MS = 100;
 
 /** Waits and intervals in milliseconds; tests shorten them. */
 const TIMES = {
@@ -64,6 +66,12 @@ export type MetadataOptions = {
   readonly times?: Partial<MetadataTimes>;
 };
 
+/** What a match says of its market and traders. */
+type Traded = {
+  readonly conditionId: string;
+  readonly fills: readonly { readonly trader: string }[];
+};
+
 export class Metadata {
   readonly #gamma: Gamma;
   readonly #logger: Logger;
@@ -89,7 +97,7 @@ export class Metadata {
       staleMs: this.#times.marketStaleMs,
       keysMax: LISTINGS_MAX,
       fetch: async (keys) => this.#checked(await gamma.listings(keys)),
-      ...{ onChange, logger, signal },
+      ...{ isRefusal, onChange, logger, signal },
     });
     this.#profiles = new MetadataCache<Profile>({
       name: 'profiles',
@@ -99,7 +107,7 @@ export class Metadata {
       staleMs: this.#times.profileStaleMs,
       keysMax: PROFILES_MAX,
       fetch: (keys) => gamma.profiles(keys),
-      ...{ onChange, logger, signal },
+      ...{ isRefusal, onChange, logger, signal },
     });
     this.#unknownTokens = new UnknownTokens({
       onListing: (listing) => this.#take(listing),
@@ -108,7 +116,10 @@ export class Metadata {
     });
   }
 
-  /** Reads METADATA and LEDGER, so that a restart neither fetches nor publishes the same metadata again. */
+  /**
+   * Reads METADATA and LEDGER, so that a restart neither fetches nor publishes the same metadata again, and requests what
+   * the last process has not got.
+   */
   async restore(nats: Nats): Promise<void> {
     await restoreMetadata(nats, this.#logger, (event) => {
       if (event.kind === 'listing') {
@@ -120,6 +131,7 @@ export class Metadata {
         this.resolve(event.conditionId, event.payouts, event.blockTime);
       }
     });
+    for await (const { matches } of unansweredBlocks(nats)) this.learnOf(matches);
   }
 
   /** Polls for new and changed markets until the signal aborts. */
@@ -182,6 +194,26 @@ export class Metadata {
       this.#listings.settled(conditionIds, waitMs),
       this.#profiles.settled(traders, waitMs),
     ]);
+  }
+
+  /** Requests the unknown markets and traders of matches in the background. */
+  learnOf(matches: readonly Traded[]): void {
+    const traders = matches.flatMap(({ fills }) => fills.map(({ trader }) => trader));
+    void this.learn(new Set(matches.map(({ conditionId }) => conditionId)), new Set(traders), 0);
+  }
+
+  /** Resolves when every requested key has a response, with a warning if the service is down, or when the signal aborts. */
+  async answered(): Promise<void> {
+    while (!this.#signal.aborted) {
+      const { listings, profiles } = this.waiting;
+      if (listings + profiles === 0) return;
+      if (this.#gamma.downMs > 0) {
+        const message = 'metadata API is down: these markets and traders have no texts yet';
+        this.#logger.warn({ listings, profiles }, message);
+        return;
+      }
+      await delay(ANSWERED_MS, undefined, { signal: this.#signal }).catch(() => undefined);
+    }
   }
 
   /** The market object of a feed message; unknown texts are empty. */
@@ -277,6 +309,10 @@ export class Metadata {
       sportsMarketType: '',
     };
   }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof GammaError && error.reason === 'refused';
 }
 
 const TOKEN_RETRY_MS = 250;

@@ -3,7 +3,7 @@
  * a second; a match takes about 4 KB in FEED, its final event included, and 300 bytes in LEDGER.
  */
 import type { Nats } from '../infra/nats/connection.ts';
-import { ensureStream } from '../infra/nats/streams.ts';
+import { createStream, ensureStream, type StreamSpec } from '../infra/nats/streams.ts';
 import {
   FEED_STREAM,
   FEED_SUBJECTS,
@@ -18,27 +18,48 @@ export const INGEST_BUCKET = 'ingest';
 /** Key of the first block whose matches FEED shows. It is deleted when LEDGER begins, and decided again. */
 export const FEED_START_KEY = 'feed_start_block';
 
+const FEED_HOURS_DEFAULT = 72;
+
 /**
- * Creates LEDGER (kept forever, or until its older months are archived), FEED (`feedHours`: how far back a cursor can
- * resume) and METADATA (30 days), or updates their configuration. Throws the errors of `ensureStream`.
+ * LEDGER (kept forever, or until its older months are archived), FEED (`feedHours`: how far back a cursor can resume) and
+ * METADATA (30 days).
  */
-export async function ensureStreams(nats: Nats, replicas: number, feedHours = 72): Promise<void> {
-  await ensureStream(nats, {
-    name: LEDGER_STREAM,
-    subjects: [LEDGER_SUBJECTS],
-    maxMessageBytes: LEDGER_MESSAGE_BYTES_MAX,
-    replicas,
-  });
-  await ensureStream(nats, {
-    name: FEED_STREAM,
-    subjects: [FEED_SUBJECTS],
-    maxAgeMs: feedHours * 3_600_000,
-    replicas,
-  });
-  await ensureStream(nats, {
-    name: METADATA_STREAM,
-    subjects: [METADATA_SUBJECTS],
-    maxAgeMs: METADATA_AGE_MAX_MS,
-    replicas,
-  });
+function specsOf(replicas: number, feedHours: number): readonly StreamSpec[] {
+  return [
+    {
+      name: LEDGER_STREAM,
+      subjects: [LEDGER_SUBJECTS],
+      maxMessageBytes: LEDGER_MESSAGE_BYTES_MAX,
+      replicas,
+    },
+    {
+      name: FEED_STREAM,
+      subjects: [FEED_SUBJECTS],
+      maxAgeMs: feedHours * 3_600_000,
+      replicas,
+    },
+    {
+      name: METADATA_STREAM,
+      subjects: [METADATA_SUBJECTS],
+      maxAgeMs: METADATA_AGE_MAX_MS,
+      replicas,
+    },
+  ];
+}
+
+/** For ingest: creates the streams, or updates their configuration. Throws the errors of `ensureStream`. */
+export async function ensureStreams(
+  nats: Nats,
+  replicas: number,
+  feedHours = FEED_HOURS_DEFAULT,
+): Promise<void> {
+  for (const spec of specsOf(replicas, feedHours)) await ensureStream(nats, spec);
+}
+
+/**
+ * For the other processes: creates the streams that do not exist, and leaves the others as they are. An update with a
+ * shorter FEED_HOURS would delete events. Throws the errors of `createStream`.
+ */
+export async function createStreams(nats: Nats, replicas: number): Promise<void> {
+  for (const spec of specsOf(replicas, FEED_HOURS_DEFAULT)) await createStream(nats, spec);
 }

@@ -56,6 +56,8 @@ export type LeaseOptions = {
   readonly logger: Logger;
   /** Aborting ends the wait for the leases; it does not release them. */
   readonly signal: AbortSignal;
+  /** Called when another process holds a lease, before the wait for it. */
+  readonly onTaken?: () => void;
   /** How long to wait for all leases; forever by default. */
   readonly patienceMs?: number;
 };
@@ -131,7 +133,8 @@ export function leaseHolder(name: string): string {
 }
 
 async function takeAll(options: LeaseOptions): Promise<Map<string, number>> {
-  const { kv, keys, holder, logger, signal, patienceMs = Number.POSITIVE_INFINITY } = options;
+  const { kv, keys, holder, logger, signal, onTaken } = options;
+  const { patienceMs = Number.POSITIVE_INFINITY } = options;
   const revisions = new Map<string, number>();
   const giveUpAt = performance.now() + patienceMs;
   try {
@@ -145,7 +148,10 @@ async function takeAll(options: LeaseOptions): Promise<Map<string, number>> {
         if (performance.now() > giveUpAt) {
           throw new LeaseTakenError(`${key} is held by ${await holderOf(kv, key)}`);
         }
-        if (!logged) logger.info({ key }, 'another process holds the lease, waiting');
+        if (!logged) {
+          logger.info({ key }, 'another process holds the lease, waiting');
+          onTaken?.();
+        }
         await delay(POLL_MS, undefined, { signal });
         await renew(kv, revisions, holder);
       }

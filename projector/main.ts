@@ -20,7 +20,7 @@ import type { Kv } from '../infra/nats/kv.ts';
 import { reportState } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
-import { ensureStreams } from '../ingest/streams.ts';
+import { createStreams } from '../ingest/streams.ts';
 import { WholeLedger } from '../ingest/whole-ledger.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
@@ -64,27 +64,36 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const lag = createLag(registry, partitions);
   const metadataLag = new MetadataLag(registry);
   const metrics = projectorMetrics(registry);
+  let owner: Owner = 'unknown';
   const notReady = () => ({
     ...diskReasons(config.DATA_DIRECTORY),
+    ...(nats.connected ? {} : { nats: 'not connected' }),
     ...Object.fromEntries(metrics.failing),
-    ...lag.notReady(),
+    ...(owner === 'another'
+      ? { projection: 'another process owns the partitions' }
+      : lag.notReady()),
     ...metadataLag.notReady(),
   });
   const server = await serveMetricsOf(config, report, { registry, notReady });
-  const stopReporting = reportState(nats, { name: 'projector', index, count }, () => ({
-    reasons: notReady(),
-    reached: lag.reachedTime,
-  }));
+  // The api expects every projector that reports, so one that waits for its partitions does not.
+  const state = () =>
+    owner === 'this' ? { reasons: notReady(), reached: lag.reachedTime } : undefined;
+  let stopReporting: ReturnType<typeof reportState> | undefined;
+  const onOwner = (next: typeof owner) => {
+    owner = next;
+    stopReporting ??= reportState(nats, { name: 'projector', index, count }, state);
+  };
   try {
-    await ensureStreams(nats, config.NATS_REPLICAS, config.FEED_HOURS);
+    await createStreams(nats, config.NATS_REPLICAS);
     const kv = await openLeases(nats, config.NATS_REPLICAS);
     const ledger = await WholeLedger.open(nats, config);
-    const parts = { nats, ledger, client, kv, deployment, partitions, lag, metadataLag, metrics };
+    const parts = { nats, ledger, client, kv, deployment, partitions, onOwner };
+    const figures = { lag, metadataLag, metrics };
     while (!signal.aborted) {
       if (await pauseLifted(kv, signal)) logger.info('the pause ended, resuming');
       if (signal.aborted) break;
       try {
-        await projectUntilPaused({ ...parts, logger, signal, report });
+        await projectUntilPaused({ ...parts, ...figures, logger, signal, report });
       } catch (error) {
         const needsRepair =
           error instanceof UnreadableLedgerError ||
@@ -107,12 +116,15 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       }
     }
   } finally {
-    stopReporting();
+    stopReporting?.();
     await client.close();
     await nats.close();
     await server?.close();
   }
 });
+
+/** Which process owns the partitions. During a pause, the last one that did still counts as their owner. */
+type Owner = 'unknown' | 'this' | 'another';
 
 /** Acquires the partitions, projects until a pause is requested or the signal aborts, and releases them. */
 async function projectUntilPaused(options: {
@@ -122,6 +134,7 @@ async function projectUntilPaused(options: {
   readonly kv: Kv;
   readonly deployment: Deployment;
   readonly partitions: readonly number[];
+  readonly onOwner: (owner: Owner) => void;
   readonly lag: Lag;
   readonly metadataLag: MetadataLag;
   readonly metrics: ProjectorMetrics;
@@ -129,7 +142,8 @@ async function projectUntilPaused(options: {
   readonly signal: AbortSignal;
   readonly report: ProcessContext['report'];
 }): Promise<void> {
-  const { nats, client, kv, deployment, partitions, lag, logger, signal, report } = options;
+  const { nats, client, kv, deployment, partitions, onOwner, lag } = options;
+  const { logger, signal, report } = options;
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
   let paused = false;
@@ -145,7 +159,9 @@ async function projectUntilPaused(options: {
   try {
     const holder = leaseHolder('projector');
     const lease = { kv, keys: partitions, holder, logger, signal: running };
-    await withLeases(lease, async ({ assertHeld, lost }) => {
+    const onTaken = () => onOwner('another');
+    await withLeases({ ...lease, onTaken }, async ({ assertHeld, lost }) => {
+      onOwner('this');
       lost.addEventListener('abort', () => fail(lost.reason));
       lag.watch(nats, running).catch(fail);
       // METADATA has one reader: the owner of partition 0.

@@ -288,6 +288,8 @@ export async function insertRows(
       columns: Object.keys(own[0]?.row ?? {}) as [string, ...string[]],
       values: own.map(({ row }) => Object.values(row)),
       format: 'JSONCompactEachRow',
+      // Half a surrogate pair in a text must not hold up all metadata.
+      clickhouse_settings: { input_format_json_throw_on_bad_escape_sequence: 0 },
     });
   }
 }

@@ -26,7 +26,7 @@ import { isoSecond, percent, safeInteger } from './format.ts';
 import { findMarket } from './market-object.ts';
 import { marketFilter } from './market-tags.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
-import { FIRST_ROWS, MANY_ROWS, read } from './query.ts';
+import { FIRST_ROWS, MANY_ROWS, type Reading, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, string } from './rows.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
@@ -183,14 +183,14 @@ async function readBoard(call: Call, input: Input) {
   const live = isLive(input) ? await liveParameters(call, input) : {};
   const bound = { ...parameters, ...live, active_since: activeSince(input, call.now()) };
   const { page, total, ahead } = statements(input);
-  const countOf = async (sql: string) => {
-    const [row] = await read(call, { sql, parameters: bound, row: Total });
+  const countOf = async (reading: Reading, sql: string) => {
+    const [row] = await read(reading, { sql, parameters: bound, row: Total });
     if (row === undefined) throw new Error('expected one row with a number, got none');
     return row.entries;
   };
   const [{ entries, count }, aheadCount] = await Promise.all([
     readEntries(call, input, { sql: page, parameters: bound }),
-    cursor === undefined ? 0 : countOf(ahead),
+    cursor === undefined ? 0 : countOf(call, ahead),
   ]);
   // An empty page has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
@@ -199,7 +199,8 @@ async function readBoard(call: Call, input: Input) {
     call.leaderboards.count(
       countKey(input, bound),
       generation,
-      async () => count ?? countOf(total),
+      // Requests for other pages wait for it, so it does not end with this one.
+      async () => count ?? countOf({ ...call, signal: null }, total),
     ),
     readProfiles(
       call,

@@ -11,7 +11,15 @@ import { Problem } from '../errors.ts';
 import { keyId } from '../parameters.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from './key-admin.ts';
-import { hashKey, type Keys, keyFromSeed, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
+import {
+  hashKey,
+  type KeyRecord,
+  type Keys,
+  keyFromSeed,
+  keyIdOf,
+  keyStatus,
+  type StoredKey,
+} from './keys.ts';
 import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
 type AccountCall = CallerContext & {
@@ -231,6 +239,9 @@ const createKey = endpoint({
   },
 });
 
+const KeyChange = z.strictObject({ label: Label.optional(), expires_at: ExpiresAt.optional() });
+type KeyChange = z.output<typeof KeyChange>;
+
 const updateKey = endpoint({
   name: 'updateKey',
   method: 'patch',
@@ -238,31 +249,38 @@ const updateKey = endpoint({
   summary: 'Change the label or the expiry of an API key',
   description: 'Omitted members keep their values. A revoked key cannot be changed.',
   parameters: Path,
-  body: z.strictObject({ label: Label.optional(), expires_at: ExpiresAt.optional() }),
+  body: KeyChange,
   answer: KeyView,
-  problems: ['not_found'],
+  problems: ['not_found', 'quota_exceeded'],
   run: async (call: AccountCall, { id }, body) => {
-    const { keyHash } = ownKey(call, id);
-    const { label, expires_at: expiresAt } = body;
-    try {
-      const stored = await changeKey(call.keysBucket, keyHash, (record) => ({
-        ...record,
-        label: label ?? record.label,
-        expires_at: expiresAt === undefined ? record.expires_at : cappedExpiry(expiresAt, call),
-      }));
-      await learn(call, keyHash);
-      return viewOf(stored, call);
-    } catch (error) {
-      if (!(error instanceof KeyRevokedError)) throw error;
-      const message = 'the key was revoked: create another';
-      throw new Problem({
-        error: 'invalid_request',
-        detail: `id: ${message}`,
-        issues: [{ path: 'id', message }],
-      });
-    }
+    return await inTurn(call.caller.account, () => changeOne(call, id, body));
   },
 });
+
+/** Changes a key. An expired one becomes valid again only if the account has room for it. */
+async function changeOne(call: AccountCall, id: string, { label, expires_at }: KeyChange) {
+  const { keyHash, record: former } = ownKey(call, id);
+  const changed = (record: KeyRecord): KeyRecord => ({
+    ...record,
+    label: label ?? record.label,
+    expires_at: expires_at === undefined ? record.expires_at : cappedExpiry(expires_at, call),
+  });
+  const isValid = (record: KeyRecord) => keyStatus(record, call.now()) === 'valid';
+  if (!isValid(former) && isValid(changed(former))) refuseMoreKeys(call);
+  try {
+    const stored = await changeKey(call.keysBucket, keyHash, changed);
+    await learn(call, keyHash);
+    return viewOf(stored, call);
+  } catch (error) {
+    if (!(error instanceof KeyRevokedError)) throw error;
+    const message = 'the key was revoked: create another';
+    throw new Problem({
+      error: 'invalid_request',
+      detail: `id: ${message}`,
+      issues: [{ path: 'id', message }],
+    });
+  }
+}
 
 const deleteKey = endpoint({
   name: 'deleteKey',
@@ -289,23 +307,26 @@ const deleteKey = endpoint({
   },
 });
 
-/** By account: the newest request that issues a key. */
-const issuing = new Map<string, Promise<unknown>>();
+/** By account: the newest request that issues or changes a key. */
+const turns = new Map<string, Promise<unknown>>();
 
 /**
- * Issues the given key or a random one. Throws Problem 403 if the account has as many as its tier allows. One after the
- * other for an account, because concurrent requests would all find room for one more.
+ * Runs one piece of work after the other for an account, because concurrent requests would all find room for one more
+ * key.
  */
-async function issueNew(...given: Parameters<typeof issueOne>) {
-  const [{ caller }] = given;
-  const issue = () => issueOne(...given);
-  const own = (issuing.get(caller.account) ?? Promise.resolve()).then(issue, issue);
-  issuing.set(caller.account, own);
+async function inTurn<Result>(account: string, work: () => Promise<Result>): Promise<Result> {
+  const own = (turns.get(account) ?? Promise.resolve()).then(work, work);
+  turns.set(account, own);
   try {
     return await own;
   } finally {
-    if (issuing.get(caller.account) === own) issuing.delete(caller.account);
+    if (turns.get(account) === own) turns.delete(account);
   }
+}
+
+/** Issues the given key or a random one. Throws Problem 403 if the account has as many as its tier allows. */
+async function issueNew(...given: Parameters<typeof issueOne>) {
+  return await inTurn(given[0].caller.account, () => issueOne(...given));
 }
 
 async function issueOne(
@@ -313,22 +334,26 @@ async function issueOne(
   body: { readonly label: string; readonly expires_at: string | null },
   given?: string,
 ) {
+  refuseMoreKeys(call);
   const { account, tier } = call.caller;
-  const { keysMax } = TIERS[tier];
-  const own = call.keys.ofAccount(account);
-  const valid = own.filter(({ record }) => keyStatus(record, call.now()) === 'valid');
-  if (valid.length >= keysMax) {
-    throw new Problem({
-      error: 'quota_exceeded',
-      detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, and all are in use; revoke one first`,
-    });
-  }
   const expiresAt = cappedExpiry(body.expires_at, call);
   const bodyHash = call.repeatable?.bodyHash;
   const wanted = { account, tier, label: body.label, expiresAt, bodyHash };
   const { key, stored } = await issueKey(call.keysBucket, wanted, call.now(), given);
   await learn(call, stored.keyHash);
   return { ...viewOf(stored, call), key };
+}
+
+/** Throws Problem 403 if the account has as many valid keys as its tier allows. */
+function refuseMoreKeys({ caller, keys, now }: AccountCall): void {
+  const { keysMax } = TIERS[caller.tier];
+  const own = keys.ofAccount(caller.account);
+  const valid = own.filter(({ record }) => keyStatus(record, now()) === 'valid');
+  if (valid.length < keysMax) return;
+  throw new Problem({
+    error: 'quota_exceeded',
+    detail: `max_keys: tier ${caller.tier} allows ${keysMax} valid keys, and all are in use; revoke one first`,
+  });
 }
 
 /** This process knows a stored change at once if it can read it now, the others when their watch delivers it. */

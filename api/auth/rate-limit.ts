@@ -160,8 +160,8 @@ const Counts = z.array(z.tuple([z.string(), z.int().min(1)]));
 export type SharedCounts = ReturnType<typeof shareCounts>;
 
 /**
- * Exchanges counts with the other api processes over plain NATS. A message that is lost during an
- * outage makes the rate inexact only for that moment.
+ * Exchanges counts with the other api processes over plain NATS. During an outage each process counts alone, so the rate
+ * is inexact for that time.
  */
 export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   const own = SUBJECT + randomUUID();
@@ -176,7 +176,6 @@ export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   });
 
   const timer = setInterval(() => {
-    // Keep the counts during an outage of NATS, so that the sum is correct afterwards.
     if (unsent.size === 0 || !nats.connected) return;
     const counts = [...unsent].slice(0, NAMES_MAX);
     for (const [name] of counts) unsent.delete(name);
@@ -187,6 +186,8 @@ export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   return {
     /** Records a request that this process admitted. */
     counted(name: string): void {
+      // The counts of an outage, deducted at once, would lock out callers who kept to their rate.
+      if (!nats.connected) return;
       unsent.set(name, (unsent.get(name) ?? 0) + 1);
     },
     /** Sets the listener for requests that other processes admitted. */

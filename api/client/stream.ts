@@ -55,8 +55,11 @@ export type StreamOptions = CallOptions & {
 };
 
 const WATCH_MS_MAX = 5_000;
-/** How long the server may count a connection that was lost as an open session. */
-const GHOST_MS_MAX = 60_000;
+/**
+ * How long the server may count a connection that was lost as an open session. If the network has vanished, its system
+ * notices after a quarter of an hour.
+ */
+const GHOST_MS_MAX = 1_000_000;
 
 /**
  * The endless events of a stream, for `for await`. It throws when the server rejects it permanently (ApiError 400, 401,
@@ -136,7 +139,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
     }
   }
 
-  /** For a few seconds after its process crashed, the server still counts our lost connection as an open session. */
+  /** Until the server notices, it counts our lost connection as an open session. */
   #isOwnGhost(error: unknown): error is ApiError {
     if (!this.#wasServed || !(error instanceof ApiError)) return false;
     if (error.code !== 'quota_exceeded') return false;

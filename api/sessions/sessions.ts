@@ -23,7 +23,7 @@ import {
 } from '../../infra/nats/kv.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
-import { type Problem, quotaExceeded } from '../errors.ts';
+import { Problem, quotaExceeded } from '../errors.ts';
 import { History } from './history.ts';
 import {
   addSession,
@@ -50,6 +50,12 @@ const LIVE_MS_MAX = 3_000;
 /** A process whose last heartbeat is older than this is lost, and others close its sessions. */
 const SILENT_MS_MAX = 6_000;
 const CLOSE_MS_MAX = 500;
+/**
+ * How long a session waits for another one of its account to end. A page that opens its next stream as it closes the last
+ * one would otherwise be refused, because the server learns of the end a moment later.
+ */
+const REPLACED_MS_MAX = 1_000;
+const REPLACED_CHECK_MS = 100;
 /** `process.` and `account.` are keys of version 0.1. */
 const RECORD_KEY = 'record.';
 
@@ -128,8 +134,21 @@ export class Sessions {
     return sessions;
   }
 
-  /** Throws Problem 403 if a quota of the tier is used up. */
+  /** Throws Problem 403 if a quota of the tier is used up, and stays so for REPLACED_MS_MAX. */
   async open(caller: Caller, streamId: string | null): Promise<OpenSession> {
+    const giveUpAtMs = performance.now() + REPLACED_MS_MAX;
+    for (;;) {
+      try {
+        return await this.#openNow(caller, streamId);
+      } catch (error) {
+        const isFull = error instanceof Problem && error.quota?.name === 'max_sessions';
+        if (!isFull || performance.now() > giveUpAtMs) throw error;
+      }
+      await delay(REPLACED_CHECK_MS);
+    }
+  }
+
+  async #openNow(caller: Caller, streamId: string | null): Promise<OpenSession> {
     if (caller.account === '') return this.#visitors.open(caller);
     const key = keyOf(caller.account);
     if (this.#refusal(caller) !== undefined) await this.#otherHeartbeats(key);

@@ -141,13 +141,15 @@ export class StreamStore {
   async update(
     caller: Caller,
     id: string,
-    change: Resolved<Subscription> | Meta,
+    change: Resolved<Subscription> & Meta,
   ): Promise<StreamRecord> {
     for (;;) {
       const stored = await this.#own(caller, id);
       const updatedAt = this.#after(stored.record);
       const record = StreamRecord.parse({ ...stored.record, ...change, updatedAt });
-      refuseLongLists(caller, record);
+      // Only new lists: the others may come from a higher tier.
+      const { addresses = [], tags = [], series = [] } = change;
+      refuseLongLists(caller, { addresses, tags, series });
       if (await this.#write(caller, record, stored)) return record;
     }
   }
@@ -284,8 +286,8 @@ export type StreamStoreOptions = {
   readonly now?: () => number;
 };
 
-function refuseLongLists(caller: Caller, record: StreamRecord): void {
-  const long = longList(record, TIERS[caller.tier]);
+function refuseLongLists(caller: Caller, lists: Parameters<typeof longList>[0]): void {
+  const long = longList(lists, TIERS[caller.tier]);
   if (long !== undefined) throw quotaExceeded(long.name, caller.tier, long.limit, long.used);
 }
 

@@ -15,6 +15,8 @@ import { readStored, writeStored } from './stored.ts';
 const NAME = 'fillstream.alerts';
 
 type Alert = {
+  /** The match; '' for none. */
+  readonly id: string;
   readonly title: string;
   readonly text: string;
   readonly path: string;
@@ -28,7 +30,9 @@ const alert = signal<Alert | undefined>(undefined);
 const others = signal(0);
 
 const tabs = new BroadcastChannel(NAME);
-tabs.addEventListener('message', ({ data }: MessageEvent<Alert>) => show(data));
+tabs.addEventListener('message', ({ data }: MessageEvent<Alert | string>) =>
+  typeof data === 'string' ? withdraw(data) : show(data),
+);
 addEventListener('storage', ({ key, newValue }) => {
   if (key === NAME) isWanted.value = newValue === 'on';
 });
@@ -106,6 +110,13 @@ function show(next: Alert): void {
   alert.value = next;
 }
 
+/** A pending match that was shown did not settle. */
+function withdraw(id: string): void {
+  if (alert.value?.id !== id) return;
+  alert.value = { ...alert.value, id: '', title: `Void: ${alert.value.title}` };
+  if (document.hidden) notify(alert.value);
+}
+
 /** Waits until no other tab listens. Browsers offer locks only in secure contexts, and not if storage is blocked. */
 async function listenAlone(traders: readonly string[], signal: AbortSignal): Promise<void> {
   try {
@@ -125,12 +136,16 @@ async function listenAlone(traders: readonly string[], signal: AbortSignal): Pro
     if (!(error instanceof FillstreamError)) throw error;
     want(false);
     const time = new Date().toISOString();
-    show({ title: 'Alerts stopped', text: error.message, path: '/following', time });
+    show({ id: '', title: 'Alerts stopped', text: error.message, path: '/following', time });
   }
 }
 
 async function listen(traders: readonly string[], signal: AbortSignal): Promise<void> {
   for await (const event of fillstream.value.feed({ traders: [...traders] }, { signal })) {
+    if (event.type === 'void') {
+      withdraw(event.data.match_id);
+      tabs.postMessage(event.data.match_id);
+    }
     if (event.type !== 'order') continue;
     const next = alertOf(event.data, new Set(traders));
     show(next);
@@ -159,6 +174,7 @@ function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
   const who = trader.name === '' ? shortAddress(trader.address) : trader.name;
   const what = `${side === 'BUY' ? 'bought' : 'sold'} ${outcome} at ${cents(usdc, shares)}`;
   return {
+    id: match.match_id,
     title: `${who} ${what} for ${amount(usdc)} USDC`,
     text: market.question,
     path: market.id === '0' ? `/trader/${trader.address}` : `/market/${market.id}`,

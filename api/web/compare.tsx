@@ -127,7 +127,11 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
             <Picture id={id} image={image} /> {name === '' ? shortAddress(id) : name}
           </button>
         ))}
-        {asked !== '' && !answer.busy && offers.length === 0 ? 'No trader found.' : ''}
+        {asked === '' || !isCurrent || offers.length > 0
+          ? ''
+          : found.length > 0
+            ? 'Already compared.'
+            : 'No trader found.'}
       </div>
     </form>
   );
@@ -213,7 +217,8 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
   const { addresses, refresh } = props;
   const [range, setRange] = useState<Range>(RANGES[0]);
   const paths = addresses.map((address) => equityPath(address, range));
-  const { data, problem, retry } = useAnswers<Equity>(paths, { refresh });
+  const answers = useAnswers<Equity>(paths, { refresh });
+  const { data, problem } = answers;
   const isLoading = problem === undefined && !paths.some((path) => data.has(path));
   const drawn = useMemo(() => linesOf(paths.map((path) => data.get(path))), [data, paths.join()]);
   return (
@@ -223,7 +228,7 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
         <p class="soft totals">realised and unrealised, each from 0 at the start</p>
         <RangeChoice class="push" chosen={range} onChoose={setRange} />
       </div>
-      <Problem problem={problem} onRetry={retry} />
+      <Problem problem={problem} answer={answers} />
       {isLoading ? (
         <Skeleton rows={1} pixels={CARD_PIXELS} what="the lines" />
       ) : (

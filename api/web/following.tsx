@@ -175,10 +175,11 @@ function LargestPositions(props: {
     profile,
     path: `/v2/traders/${profile.address.toLowerCase()}/positions?limit=${POSITIONS_EACH}`,
   }));
-  const { data, problem, retry } = useAnswers<Positions>(
+  const answers = useAnswers<Positions>(
     read.map(({ path }) => path),
     { refresh: props.refresh },
   );
+  const { data, problem } = answers;
   if (read.length === 0) return null;
   const rows = read.flatMap(({ profile, path }) =>
     (data.get(path)?.positions ?? []).map((position) => ({ ...position, profile })),
@@ -192,7 +193,7 @@ function LargestPositions(props: {
           the {POSITIONS_EACH} largest of {of}
         </p>
       </div>
-      <Problem problem={problem} onRetry={retry} />
+      <Problem problem={problem} answer={answers} />
       {rows.length === 0 && read.some(({ path }) => !data.has(path)) ? (
         problem === undefined ? (
           <Skeleton rows={4} what="their open positions" />
@@ -265,6 +266,7 @@ function FollowedMarkets({ markets }: { readonly markets: readonly Followed[] })
     <>
       <Problem
         problem={details.problem ?? candles.problem}
+        answer={details.problem === undefined ? candles : details}
         onRetry={() => {
           details.retry();
           candles.retry();

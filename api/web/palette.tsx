@@ -159,7 +159,14 @@ function Finder({ close }: { readonly close: () => void }) {
         onPaste={onPaste}
         onKeyDown={onKeyDown}
       />
-      <div ref={list} id="found" class="found" role="listbox" aria-label="Found">
+      <Problem problem={answer.problem} answer={answer} />
+      <div
+        ref={list}
+        id="found"
+        class={`found ${answer.problem !== undefined && answer.isStale ? 'stale' : ''}`}
+        role="listbox"
+        aria-label="Found"
+      >
         {groups.map((group) => (
           // biome-ignore lint/a11y/useSemanticElements: a fieldset cannot be in a list box
           <div key={group.title} role="group" aria-label={group.title}>
@@ -179,11 +186,8 @@ function Finder({ close }: { readonly close: () => void }) {
           </div>
         ))}
       </div>
-      <Problem problem={answer.problem} />
       <p class="found-none" role="status">
-        {asked !== '' && isCurrent && answer.problem === undefined && items.length === 0
-          ? `Nothing found for “${asked}”.`
-          : ''}
+        {asked !== '' && isCurrent && items.length === 0 ? `Nothing found for “${asked}”.` : ''}
       </p>
       <p class="found-keys" aria-hidden="true">
         <span>

@@ -50,9 +50,9 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   // Subscribes this component to flushes.
   void store.version.value;
   const current = shownOf(store.rows, finalOnly);
-  // An empty list cannot be held.
-  const isHeld = held.is !== undefined && (frozen.current?.rows ?? current).length > 0;
-  const isFollowing = !paused && !isHeld && top <= 0;
+  // An empty list cannot be held: a new tape fills before it stands still.
+  const isHeld = (frozen.current?.rows ?? current).length > 0 && (paused || held.is !== undefined);
+  const isFollowing = !isHeld && top <= 0;
   if (isFollowing) frozen.current = undefined;
   else if (frozen.current?.finalOnly !== finalOnly) {
     const all = frozen.current?.all ?? store.rows.slice();

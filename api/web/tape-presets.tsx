@@ -61,10 +61,7 @@ export function TapePresets(props: { readonly names: readonly string[]; readonly
           type="button"
           class="chip save"
           onClick={() =>
-            saved.set([
-              ...saved.list.value.filter(({ title }) => title !== props.title),
-              { title: props.title, filters: now },
-            ])
+            saved.set([...saved.list.value, { title: freeTitle(props.title, all), filters: now }])
           }
         >
           + Save these filters
@@ -72,6 +69,13 @@ export function TapePresets(props: { readonly names: readonly string[]; readonly
       ) : null}
     </fieldset>
   );
+}
+
+/** Titles shorten long values, so that two different filters can have the same one. */
+function freeTitle(title: string, taken: readonly Preset[]): string {
+  let free = title;
+  for (let n = 2; taken.some((preset) => preset.title === free); n += 1) free = `${title} (${n})`;
+  return free;
 }
 
 function isSame(one: Filters, other: Filters): boolean {

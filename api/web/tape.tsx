@@ -276,7 +276,10 @@ function TapeDetail(props: {
     const before = document.querySelector('.tape :focus-visible');
     close.current?.focus({ preventScroll: true });
     return () => {
-      if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+      if (before === null) return;
+      // The row may have moved out of view.
+      const next = before.isConnected ? before : document.querySelector('.tape-scroll');
+      if (next instanceof HTMLElement) next.focus({ preventScroll: true });
     };
   }, []);
   return (

@@ -95,7 +95,7 @@ export function useAnswer<Answer>(
       loadAgain.current = undefined;
       gone.abort();
     };
-  }, [path, tries, body]);
+  }, [path, tries, body, subject]);
   useLayoutEffect(() => loadAgain.current?.(), [refresh]);
   const busy = path !== null && (shown.busy || shown.settled !== path);
   if (shown.of !== subject) {
@@ -121,7 +121,7 @@ async function ask<Answer>(path: string, gone: AbortSignal, body?: string): Prom
 
 /**
  * The successful responses of several paths, by path, and the problem of the first one whose last request failed. As with
- * `useAnswer`, a new `refresh` leaves requests in flight alone.
+ * `useAnswer`, a new `refresh` leaves requests in flight alone. A response is kept while its path is asked for.
  */
 export function useAnswers<Answer>(
   paths: readonly string[],
@@ -129,10 +129,14 @@ export function useAnswers<Answer>(
 ): {
   readonly data: ReadonlyMap<string, Answer>;
   readonly problem: FillstreamError | undefined;
+  /** When the response was received of the path that has the problem, Unix milliseconds; 0 for none. */
+  readonly atMs: number;
+  readonly busy: boolean;
   /** Loads again. */
   readonly retry: () => void;
 } {
   const [data, setData] = useState<ReadonlyMap<string, Answer>>(new Map());
+  const receivedMs = useRef(new Map<string, number>()).current;
   const [tries, setTries] = useState(0);
   const retry = useCallback(() => setTries((last) => last + 1), []);
   const inFlight = useRef(new Map<string, AbortController>()).current;
@@ -141,11 +145,16 @@ export function useAnswers<Answer>(
     new Map(),
   );
   useLayoutEffect(() => {
+    const isAsked = (path: string) => paths.includes(path);
     for (const [path, gone] of inFlight) {
-      if (paths.includes(path)) continue;
+      if (isAsked(path)) continue;
       gone.abort();
       inFlight.delete(path);
     }
+    setData((last) => {
+      const kept = [...last].filter(([path]) => isAsked(path));
+      return kept.length === last.size ? last : new Map(kept);
+    });
     for (const path of paths) {
       if (inFlight.has(path)) continue;
       const gone = new AbortController();
@@ -154,6 +163,7 @@ export function useAnswers<Answer>(
         (answer) => {
           if (gone.signal.aborted) return;
           inFlight.delete(path);
+          receivedMs.set(path, Date.now());
           setData((last) => new Map(last).set(path, answer));
           setProblems((last) => new Map(last).set(path, undefined));
         },
@@ -174,7 +184,9 @@ export function useAnswers<Answer>(
     [],
   );
   const failed = paths.find((path) => problems.get(path) !== undefined);
-  return { data, problem: failed === undefined ? undefined : problems.get(failed), retry };
+  const [problem, atMs] =
+    failed === undefined ? [undefined, 0] : [problems.get(failed), receivedMs.get(failed) ?? 0];
+  return { data, problem, atMs, busy: inFlight.size > 0, retry };
 }
 
 /** Finds markets and traders as the user types, up to `limit` of each. */
@@ -191,22 +203,32 @@ export function useSearch(typed: string, limit: number) {
   return {
     ...{ wanted, answer },
     /** Whether the answer is to the typed words; there is none for no words. */
-    isCurrent: wanted === asked && (asked === '' || !(answer.busy || answer.isStale)),
+    isCurrent:
+      wanted === asked &&
+      (asked === '' || !(answer.busy || answer.isStale || answer.problem !== undefined)),
     /** The words of the last search, '' for none. */
     asked,
-    /** Searches at once. */
-    ask: setAsked,
+    /** Searches at once, also again after a failure. */
+    ask(words: string) {
+      setAsked(words);
+      if (answer.problem !== undefined) answer.retry();
+    },
   };
 }
 
-/** A number that increases at an interval while the tab is visible, to trigger reloads. */
+/** A number that increases at an interval while the tab is visible, and when it becomes visible, to trigger reloads. */
 export function useTicks(everyMs: number): number {
   const [ticks, setTicks] = useState(0);
   useEffect(() => {
-    const timer = setInterval(() => {
+    const tick = () => {
       if (!document.hidden) setTicks((last) => last + 1);
-    }, everyMs);
-    return () => clearInterval(timer);
+    };
+    const timer = setInterval(tick, everyMs);
+    document.addEventListener('visibilitychange', tick);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', tick);
+    };
   }, [everyMs]);
   return ticks;
 }
@@ -236,7 +258,7 @@ export function Problem(props: {
       <p>
         {problem.status === 0 ? 'no response' : `${problem.status} ${problem.code}`}
         {problem.requestId === '' ? '' : `, request ${problem.requestId}`}
-        {answer?.data === undefined
+        {answer?.data === undefined || answer.atMs === 0
           ? ''
           : `. The data below was loaded at ${clock(answer.atMs)} UTC`}
       </p>

@@ -22,7 +22,8 @@ const State = z.object({
 });
 type State = z.output<typeof State>;
 
-export type StateOf = () => { readonly reasons: Reasons; readonly reached?: number };
+/** Undefined if another process does the work: then it alone reports. */
+export type StateOf = () => { readonly reasons: Reasons; readonly reached?: number } | undefined;
 
 export type ProcessName = 'ingest' | 'projector';
 
@@ -32,8 +33,9 @@ export function reportState(
   { name, index = 0, count = 1 }: { name: ProcessName; index?: number; count?: number },
   stateOf: StateOf,
 ): (why?: string) => void {
-  const publish = ({ reasons, reached = 0 }: ReturnType<StateOf>) => {
-    if (!nats.connected) return;
+  const publish = (now: ReturnType<StateOf>) => {
+    if (now === undefined || !nats.connected) return;
+    const { reasons, reached = 0 } = now;
     const state: State = { index, count, reasons, reached };
     nats.connection.publish(SUBJECT + name, JSON.stringify(state));
   };
@@ -42,7 +44,7 @@ export function reportState(
   publish(stateOf());
   return (why = 'stopped') => {
     clearInterval(timer);
-    publish({ reasons: { process: why } });
+    if (stateOf() !== undefined) publish({ reasons: { process: why } });
   };
 }
 

@@ -45,7 +45,26 @@ const LEADER_MS_MAX = 120_000;
  * because a starting cluster may have no leader yet, or too few servers for the replicas.
  */
 export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
-  await retry(() => createOrUpdate(nats, spec), {
+  await patiently(nats, () => createOrUpdate(nats, spec));
+}
+
+/** Creates the stream unless it exists, with any configuration. Throws like `ensureStream`. */
+export async function createStream(nats: Nats, spec: StreamSpec): Promise<void> {
+  await patiently(nats, async () => {
+    if ((await currentConfig(nats, spec.name)) !== undefined) return;
+    try {
+      await createOrUpdate(nats, spec);
+    } catch (error) {
+      // Another process may have created it at the same time.
+      const isCreated =
+        error instanceof StreamConfigError && (await currentConfig(nats, spec.name)) !== undefined;
+      if (!isCreated) throw error;
+    }
+  });
+}
+
+async function patiently(nats: Nats, attempt: () => Promise<void>): Promise<void> {
+  await retry(attempt, {
     isRetryable: (error) => nats.isPatient && error instanceof NatsUnavailableError,
     giveUpAfterMs: LEADER_MS_MAX,
   });

@@ -82,7 +82,7 @@ describe('commands', () => {
     );
     const analyst = new URL(service.ready.clickhouse_url);
     own = [
-      [/nats:\/\/127\.0\.0\.1:(4222|PORT)/, nats_url],
+      [/nats:\/\/127\.0\.0\.1:PORT/, nats_url],
       [/127\.0\.0\.1:PORT/, analyst.host],
       [/\.data\//g, `${data}/`],
       [/param_t=0x…/, `param_t=${trader?.address}`],

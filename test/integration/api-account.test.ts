@@ -104,6 +104,25 @@ describe('/v2/user/keys', () => {
     expect(full.body.detail).toContain(`max_keys: tier demo allows ${TIERS.demo.keysMax}`);
   });
 
+  test('makes no expired key valid beyond that number', async () => {
+    const demo = await issueKey(nats.bucket, 'demo', { account: 'expired' });
+    const past = new Date(Date.now() - 1_000).toISOString();
+    const late = await send('POST', '/v2/user/keys', demo, { label: 'late', expires_at: past });
+    expect(late.body).toMatchObject({ status: 'expired' });
+    const path = `/v2/user/keys/${late.body.id}`;
+    const revive = () => send('PATCH', path, demo, { expires_at: null });
+    const other = await send('POST', '/v2/user/keys', demo, {});
+    expect(other.status).toBe(201);
+    const full = await revive();
+    expect([full.status, full.body.error]).toEqual([403, 'quota_exceeded']);
+    expect((await send('PATCH', path, demo, { label: 'later' })).status).toBe(200);
+    await send('DELETE', `/v2/user/keys/${other.body.id}`, demo);
+    // The sixth request of a second is one too many.
+    await expect
+      .poll(async () => (await revive()).body)
+      .toMatchObject({ label: 'later', status: 'valid' });
+  });
+
   test('nor do requests at the same time', async () => {
     const demo = await issueKey(nats.bucket, 'demo', { account: 'hasty' });
     const made = await Promise.all(

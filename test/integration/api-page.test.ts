@@ -1,6 +1,7 @@
 /** What the page is served from, and the endpoints that are there for it. */
 import { getAddress } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createFinalMatches } from '../../api/finality.ts';
 import { documentOf, pageOnce } from '../../api/page.ts';
 import type { Address, Hash, Match } from '../../ingest/contract.ts';
 import { type Block, emptyBlock } from '../../ingest/ledger.ts';
@@ -238,6 +239,18 @@ describe('GET /v2/final_matches', () => {
     await expect.poll(start, { timeout: 5_000 }).toEqual(present);
   });
 
+  test('continues after a block that another process has read', async () => {
+    const { nats } = seeded.nats;
+    const [one, other] = [createFinalMatches(nats), createFinalMatches(nats)];
+    const ledger = await TestLedger.open(nats);
+    const { next } = await one();
+    await ledger.publish([blockOf(next + 1, [`0x${'8'.repeat(64)}`])]);
+    ledger.close();
+    expect((await other()).next).toBe(next + 1);
+    const present = { tx_hashes: [], next: next + 1, more: false, restarted: false };
+    expect(await one(next + 1)).toEqual(present);
+  });
+
   test('starts again at the present, and says so, after a cursor that LEDGER does not hold', async () => {
     const ask = async (after: number) =>
       (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body;
@@ -297,7 +310,7 @@ describe('GET /v2/status', () => {
     const { age_seconds, ...chain } = body.chain;
     expect(chain).toEqual({
       age_seconds_max: 30,
-      final_block: 1_600,
+      final_block: (await createFinalMatches(seeded.nats.nats)()).next,
       block_at: '1970-01-01T00:00:01.000Z',
     });
     expect(age_seconds).toBeGreaterThan(1e9);

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import type { Listing, Profile, Resolution } from '../../ingest/contract.ts';
+import type { Listing, Match, Profile, Resolution } from '../../ingest/contract.ts';
 import { Gamma, parseListing } from '../../ingest/gamma.ts';
 import { Metadata } from '../../ingest/metadata.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
@@ -84,7 +84,50 @@ describe('restore', () => {
     expect(published).toEqual([]);
     expect(fake.requests).toEqual([]);
   });
+
+  test('requests what the last process had not got: markets and traders of recent matches', async () => {
+    const { signal } = ended;
+    const unknown = LISTINGS + 1;
+    fake.markets.set(condition(unknown), { conditionId: condition(unknown) });
+    await publishEvents(nats, [match(unknown)]);
+    const published: { readonly kind: string }[] = [];
+    const metadata = new Metadata({
+      chain: CHAIN,
+      gamma: new Gamma({ url: fake.url, logger: silent, signal }),
+      logger: silent,
+      signal,
+      onChange: (event) => void published.push(event),
+    });
+    await metadata.restore(nats);
+    await metadata.answered();
+    expect(published).toEqual([
+      expect.objectContaining({ kind: 'listing', conditionId: condition(unknown) }),
+    ]);
+    const asked = fake.requests.filter(({ pathname }) => pathname === '/public-profile');
+    expect(asked.map(({ search }) => search)).toEqual([`?address=${wallet(2)}`]);
+
+    // A backfill ends without the texts if the service is down.
+    fake.control.fault = () => ({ status: 502 });
+    metadata.learnOf([match(unknown + 1)]);
+    await metadata.answered();
+    expect(metadata.waiting).toEqual({ listings: 1, profiles: 0 });
+  });
 });
+
+function match(number: number): Match {
+  const fill = {
+    ...{ logIndex: 0, orderHash: condition(number), isTaker: true, side: 'BUY' as const },
+    ...{ outcomeIndex: 0 as const, tokenId: '1', shares: 1n, usdc: 1n, fee: 0n },
+  };
+  const fills = [1, 2].map((trader) => ({ ...fill, trader: wallet(trader) }));
+  return {
+    kind: 'match',
+    ...at(number),
+    exchange: EXCHANGE,
+    conditionId: condition(number),
+    fills,
+  };
+}
 
 function listing(number: number, question: string): Listing {
   return parseListing({

@@ -31,7 +31,7 @@ import {
   tailBatches,
 } from '../../infra/nats/reader.ts';
 import { reportState, watchStates } from '../../infra/nats/states.ts';
-import { ensureStream, StreamConfigError } from '../../infra/nats/streams.ts';
+import { createStream, ensureStream, StreamConfigError } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 
 let dataDir: string;
@@ -72,6 +72,16 @@ describe('ensureStream', () => {
     const { config } = await nats.jsm.streams.info('spec');
     expect(config.max_age).toBe(7_200_000_000_000);
     expect(config.subjects).toEqual(['spec.>', 'more.>']);
+  });
+
+  test('createStream leaves a stream as it is, also if another process creates it at the same time', async () => {
+    const spec = { name: 'created', subjects: ['created.>'] };
+    const ages = [1, 2, 3].map((hours) => hours * 3_600_000);
+    await Promise.all(ages.map((maxAgeMs) => createStream(nats, { ...spec, maxAgeMs })));
+    const { config } = await nats.jsm.streams.info('created');
+    expect(ages).toContain(config.max_age / 1e6);
+    await createStream(nats, { ...spec, maxAgeMs: 1_000 });
+    expect((await nats.jsm.streams.info('created')).config).toEqual(config);
   });
 
   test('refuses a field that the server silently ignores', async () => {

@@ -23,6 +23,7 @@ const EVENTS = [
 type Events = ReturnType<typeof eventsBetween>;
 const part = (from: number, to: number) => eventsBetween(EVENTS, from, to);
 
+const WAITING = 'another process holds the lease, waiting';
 /** Of a log line, as pino numbers it. */
 const FATAL = 60;
 
@@ -47,6 +48,16 @@ async function leasesExpired(parts: Parts): Promise<void> {
   const kv = await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS });
   await until(async () => ((await kv.get('0')) === undefined ? true : undefined));
   await nats.close();
+}
+
+/** How many projectors there are by the reports of each. */
+async function reports(parts: Parts) {
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'partitions test' });
+  const counts: number[] = [];
+  nats.connection.subscribe('fillstream.state.projector', {
+    callback: (_error, message) => void counts.push(message.json<{ count: number }>().count),
+  });
+  return { counts, close: () => nats.close() };
 }
 
 async function storedTo(parts: Parts, events: Events): Promise<unknown> {
@@ -131,9 +142,15 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
     await again.event('projecting');
     await storedTo(shared, part(0, 0.6));
 
-    // The new owner of everything waits for the leases of both.
+    // The new owner of everything waits for the leases of both. Until then, the api expects these two alone.
+    const reported = await reports(shared);
     const whole = project('0/1');
+    await until(async () => whole.lines.some(({ msg }) => msg === WAITING) || undefined);
     await publish(shared, part(0.6, 1));
+    await storedTo(shared, EVENTS);
+    await until(async () => (reported.counts.length >= 4 ? true : undefined));
+    expect(new Set(reported.counts)).toEqual(new Set([2]));
+    await reported.close();
     await Promise.all([first.stop(), again.stop()]);
     await whole.event('projecting');
     expect(await storedTo(shared, EVENTS)).toEqual(expected);

@@ -100,6 +100,21 @@ describe('open streams of an account', () => {
     clients[1]?.close();
   });
 
+  test.each([
+    ['an account', () => caller(newAccount('demo'), 'demo')],
+    ['a visitor', () => caller('', 'demo')],
+  ])('of %s may begin just before another one ends', async (_who, callerOf) => {
+    const { sessions, crash } = await process();
+    const own = callerOf();
+    const first = await sessions.open(own, null);
+    await sessions.open(own, null);
+    const next = sessions.open(own, null);
+    first.close('client_left', 0);
+    await next;
+    await expect(sessions.open(own, null)).rejects.toThrow('max_sessions');
+    await crash();
+  });
+
   test('never exceed the quota of one process, however many come at once', async () => {
     const account = newAccount('individual');
     const clients = await Promise.all(Array.from({ length: 30 }, () => listen(one, account)));

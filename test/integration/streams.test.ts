@@ -311,6 +311,20 @@ describe('quotas', () => {
     expect((await call(one, account, 'GET', `/streams/${id}/meta`)).body.tags).toEqual(['a']);
   });
 
+  test('of lists do not hold up other changes of a stream from a higher tier', async () => {
+    const account = newAccount('demo');
+    const id = await create(account, { tags: ['a'] });
+    const addresses = Array.from({ length: 11 }, (_, n) => address(n));
+    const { bucket, value } = await storedStream(id);
+    await bucket.put(`stream.${id}`, JSON.stringify({ ...value, addresses }));
+    const meta = await call(one, account, 'PUT', `/streams/${id}/meta`, { enabled: false });
+    expect([meta.status, meta.body.addresses?.length]).toEqual([200, 11]);
+    const path = `/streams/${id}/subscription`;
+    const shorter = await call(one, account, 'PUT', path, { tags: ['b'] });
+    expect([shorter.status, shorter.body.tags]).toEqual([200, ['b']]);
+    expect((await call(one, account, 'PUT', path, { addresses })).status).toBe(403);
+  });
+
   test('hold for concurrent requests at two processes', async () => {
     const account = newAccount('individual');
     const ask = async (n: number) => {

@@ -510,7 +510,14 @@ export function findTests(stage: Stage): void {
       await page.keyboard.press('/');
       await field(page).fill('no such thing anywhere');
       await expectText(page.getByRole('status'), 'Nothing found for “no such thing anywhere”.');
+      // After a search that failed, Enter searches again.
+      const failing = '**/v2/search?*';
+      await page.route(failing, (route) =>
+        route.fulfill({ status: 400, json: { detail: 'this search fails' } }),
+      );
       await field(page).fill(market.slug);
+      await expectText(page.getByRole('alert'), 'this search fails');
+      await page.unroute(failing);
       await page.keyboard.press('Enter');
       await expect.poll(() => page.url()).toBe(`${stage.url}/market/${market.id}`);
       await page.keyboard.press('Control+k');

@@ -214,6 +214,30 @@ describe('profiles', () => {
     expect(found.get(wallet(1))).toMatchObject({ takerTier: 0, weightedVolumeUsd: null });
   });
 
+  test('are well-formed text, also if they are cut within a character', async () => {
+    const name = `${'a'.repeat(199)}🐋`;
+    fake.profiles.set(wallet(1), profile(wallet(1), { name, xUsername: 'half \ud83d' }));
+    const found = await connect().profiles([wallet(1)]);
+    expect(found.get(wallet(1))).toMatchObject({
+      name: `${'a'.repeat(199)}\ufffd`,
+      xUsername: 'half \ufffd',
+    });
+  });
+
+  test('that are refused are missing, the others are not affected, and it is logged once a path', async () => {
+    const { logger, lines } = recorder();
+    fake.control.profilesPath = false;
+    fake.profiles.set(wallet(1), profile(wallet(1)));
+    fake.control.fault = ({ search }) => (search.includes(wallet(2)) ? { status: 403 } : undefined);
+    const gamma = connect({ logger });
+    for (let i = 0; i < 2; i++) {
+      expect([...(await gamma.profiles([1, 2].map(wallet))).keys()]).toEqual([wallet(1)]);
+    }
+    // Once for the batch, and once for the single wallet.
+    const refused = 'metadata API refuses requests';
+    expect(lines.map(({ msg }) => msg)).toEqual([refused, refused]);
+  });
+
   test('an outage is not a missing profile', async () => {
     fake.control.fault = () => ({ status: 502 });
     expect((await failure(connect().profiles([wallet(1)]))).reason).toBe('server');
