@@ -190,11 +190,18 @@ export class Gamma {
     return this.#http.downMs;
   }
 
-  /** Listings of the conditions that the service knows, by condition id. */
+  /** Listings of the conditions that the service knows, by condition id; none if it refuses the request. */
   async listings(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>> {
-    const markets = await this.#markets('condition_ids', conditionIds, (one) => [one.conditionId]);
-    const listings = await this.#complete(markets);
-    return new Map(listings.map((listing) => [listing.conditionId, listing]));
+    try {
+      const idsOf = ({ conditionId }: Listing) => [conditionId];
+      const listings = await this.#complete(
+        await this.#markets('condition_ids', conditionIds, idsOf),
+      );
+      return new Map(listings.map((listing) => [listing.conditionId, listing]));
+    } catch (error) {
+      if (error instanceof GammaError && error.reason === 'refused') return new Map();
+      throw error;
+    }
   }
 
   /** Listings of the markets that tokens belong to, by token id. */

@@ -116,6 +116,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
       stopReporting(error.message);
       await nats?.close();
       context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, stopping');
+      process.stderr.write(`ingest: ${error.message}\n`);
       process.exit(FINAL_REORG_CODE);
     }
     if (
@@ -232,8 +233,11 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const running = [following, ...(toBlock === undefined ? feed.run() : [])];
   try {
     await Promise.all(running);
-    // Otherwise, a backfill would end before the texts of its last markets and traders are stored.
-    await metadata.answered();
+    if (toBlock !== undefined) {
+      logger.info(metadata.waiting, 'LEDGER is complete, waiting for metadata');
+      await metadata.answered();
+      await metadataWriter.flush();
+    }
     if (failed.signal.aborted) throw failed.signal.reason;
   } finally {
     failed.abort();

@@ -28,8 +28,6 @@ export type MetadataCacheOptions<Value> = {
   readonly keysMax: number;
   /** Values of the keys that the service knows. Rejects if the request fails. */
   readonly fetch: (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
-  /** Whether a failure is final for these keys. Then they count as missing. */
-  readonly isRefusal: (error: unknown) => boolean;
   /** Called when a value is new or changed, one at a time. */
   readonly onChange: (value: Value) => Promise<void> | void;
   readonly logger: Logger;
@@ -162,15 +160,12 @@ export class MetadataCache<Value> {
   }
 
   async #fetch(keys: readonly string[]): Promise<void> {
-    const { fetch, isRefusal, signal, logger, name } = this.#options;
+    const { fetch, signal, logger, name } = this.#options;
     try {
       const found = await retry(() => fetch(keys), {
         signal,
-        isRetryable: (error) => !isRefusal(error),
+        isRetryable: () => true,
         onRetry: (err) => logger.debug({ err, name, keys: keys.length }, 'metadata not available'),
-      }).catch((error: unknown) => {
-        if (!isRefusal(error)) throw error;
-        return new Map<string, Value>();
       });
       for (const key of keys) {
         if (signal.aborted) return;

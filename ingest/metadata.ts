@@ -51,6 +51,8 @@ const TIMES = {
   activeMs: 24 * 3_600_000,
   /** How long LEDGER waits for the market of a token before the match is refused. */
   tokenMs: 30_000,
+  /** How long a backfill waits for the next response at its end. */
+  answerMs: 30_000,
 };
 export type MetadataTimes = Readonly<typeof TIMES>;
 
@@ -97,7 +99,7 @@ export class Metadata {
       staleMs: this.#times.marketStaleMs,
       keysMax: LISTINGS_MAX,
       fetch: async (keys) => this.#checked(await gamma.listings(keys)),
-      ...{ isRefusal, onChange, logger, signal },
+      ...{ onChange, logger, signal },
     });
     this.#profiles = new MetadataCache<Profile>({
       name: 'profiles',
@@ -107,7 +109,7 @@ export class Metadata {
       staleMs: this.#times.profileStaleMs,
       keysMax: PROFILES_MAX,
       fetch: (keys) => gamma.profiles(keys),
-      ...{ isRefusal, onChange, logger, signal },
+      ...{ onChange, logger, signal },
     });
     this.#unknownTokens = new UnknownTokens({
       onListing: (listing) => this.#take(listing),
@@ -202,13 +204,22 @@ export class Metadata {
     void this.learn(new Set(matches.map(({ conditionId }) => conditionId)), new Set(traders), 0);
   }
 
-  /** Resolves when every requested key has a response, with a warning if the service is down, or when the signal aborts. */
+  /**
+   * Resolves when every requested key has a response, with a warning if there was none for `answerMs`, or when the signal
+   * aborts.
+   */
   async answered(): Promise<void> {
+    let least = Number.POSITIVE_INFINITY;
+    let atMs = 0;
     while (!this.#signal.aborted) {
       const { listings, profiles } = this.waiting;
       if (listings + profiles === 0) return;
-      if (this.#gamma.downMs > 0) {
-        const message = 'metadata API is down: these markets and traders have no texts yet';
+      if (listings + profiles < least) {
+        least = listings + profiles;
+        atMs = performance.now();
+      } else if (performance.now() - atMs > this.#times.answerMs) {
+        const message =
+          'metadata API does not respond: these markets and traders have no texts yet';
         this.#logger.warn({ listings, profiles }, message);
         return;
       }
@@ -309,10 +320,6 @@ export class Metadata {
       sportsMarketType: '',
     };
   }
-}
-
-function isRefusal(error: unknown): boolean {
-  return error instanceof GammaError && error.reason === 'refused';
 }
 
 const TOKEN_RETRY_MS = 250;

@@ -71,16 +71,22 @@ export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPla
 /** Carries out the plan. Throws LedgerStateError if another process writes LEDGER at the same time. */
 export async function rewind(nats: Nats, kv: Kv, plan: RewindPlan): Promise<void> {
   const { keeps, message, sequences } = plan;
-  await refuseWritten(nats);
-  await kv.put(REWIND_KEY, String(keeps.number));
-  await removeMessages(nats, LEDGER_STREAM, sequences);
-  const before = await messageUpTo(nats, message.sequence - 1);
-  await storeAgain(nats, cut(message.range, keeps));
-  // After an interrupted rewind, the original of this shortened message may still exist.
-  const isCutFrom = before?.range.kind === 'blocks' && before.range.to >= message.range.from;
-  const replaced = isCutFrom ? [before.sequence, message.sequence] : [message.sequence];
-  await removeMessages(nats, LEDGER_STREAM, replaced);
-  await kv.delete(REWIND_KEY);
+  // Opened first: whatever another process writes from now on keeps the shortened message out.
+  const writer = await LedgerWriter.open(nats);
+  try {
+    await refuseWritten(nats, sequences.at(-1) ?? message.sequence);
+    await kv.put(REWIND_KEY, String(keeps.number));
+    await removeMessages(nats, LEDGER_STREAM, sequences);
+    const before = await messageUpTo(nats, message.sequence - 1);
+    await storeAgain(writer, cut(message.range, keeps));
+    // After an interrupted rewind, the original of this shortened message may still exist.
+    const isCutFrom = before?.range.kind === 'blocks' && before.range.to >= message.range.from;
+    const replaced = isCutFrom ? [before.sequence, message.sequence] : [message.sequence];
+    await removeMessages(nats, LEDGER_STREAM, replaced);
+    await kv.delete(REWIND_KEY);
+  } finally {
+    writer.close();
+  }
 }
 
 async function newestBlockUpTo(nats: Nats, toBlock: number) {
@@ -106,8 +112,7 @@ function cut(range: BlockRange, { number }: Block): BlockRange {
  * Stores a range as the newest message, even if nothing was cut from it: nats-server 2.9 does not find the newest
  * message of a subject after the end of the stream was removed.
  */
-async function storeAgain(nats: Nats, range: BlockRange): Promise<void> {
-  const writer = await LedgerWriter.open(nats);
+async function storeAgain(writer: LedgerWriter, range: BlockRange): Promise<void> {
   try {
     await writer.store(range.to, encodeRange(range));
   } catch (error) {
@@ -115,15 +120,13 @@ async function storeAgain(nats: Nats, range: BlockRange): Promise<void> {
     throw new LedgerStateError(
       'another process wrote LEDGER during the rewind: stop ingest and rewind again',
     );
-  } finally {
-    writer.close();
   }
 }
 
-async function refuseWritten(nats: Nats): Promise<void> {
-  const before = await newestMessage(nats);
+/** Throws LedgerStateError unless LEDGER still ends with this message after a while. */
+async function refuseWritten(nats: Nats, sequence: number): Promise<void> {
   await delay(STANDSTILL_MS);
-  const after = await newestMessage(nats);
-  if (before?.sequence === after?.sequence) return;
+  const newest = await newestMessage(nats);
+  if (newest?.sequence === sequence) return;
   throw new LedgerStateError('another process is writing LEDGER: stop ingest first');
 }

@@ -5,7 +5,7 @@
  * service can continue.
  * Ingest and api keep running during a backup.
  */
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
@@ -88,6 +88,9 @@ async function backup(
   name: string,
 ): Promise<void> {
   await mkdir(directory, { recursive: true });
+  if ((await readdir(directory)).length > 0) {
+    throw new UsageError(`${directory} is not empty: give each backup a directory of its own`);
+  }
   const databases = await existing(client, [config.CLICKHOUSE_DATABASE, ANALYST_DATABASE]);
   await whilePaused(config, nats, async () => {
     if (databases.includes(config.CLICKHOUSE_DATABASE)) await refuseUnconfirmed(config);

@@ -139,6 +139,7 @@ async function takeAll(options: LeaseOptions): Promise<Map<string, number>> {
   const giveUpAt = performance.now() + patienceMs;
   try {
     for (const key of keys.map(String)) {
+      let isTaken = false;
       for (let logged = false; ; logged = true) {
         const revision = await take(kv, key, holder);
         if (revision !== undefined) {
@@ -148,8 +149,10 @@ async function takeAll(options: LeaseOptions): Promise<Map<string, number>> {
         if (performance.now() > giveUpAt) {
           throw new LeaseTakenError(`${key} is held by ${await holderOf(kv, key)}`);
         }
-        if (!logged) {
-          logger.info({ key }, 'another process holds the lease, waiting');
+        if (!logged) logger.info({ key }, 'another process holds the lease, waiting');
+        // After an outage, it may still be our own.
+        if (!isTaken && (await holderOf(kv, key)) !== holder) {
+          isTaken = true;
           onTaken?.();
         }
         await delay(POLL_MS, undefined, { signal });

@@ -44,7 +44,7 @@ export async function setPauses(client: ClickHouseClient, { cluster, database }:
     query: `SELECT view, max(last_success_duration_ms) AS ms, any(schedule) AS schedule
       FROM ${refreshes} AS refreshes
       INNER JOIN (
-        SELECT name, extract(create_table_query, 'REFRESH ((?:AFTER|EVERY) \\\\d+ \\\\w+)') AS schedule
+        SELECT name, extract(create_table_query, 'REFRESH ((?:AFTER|EVERY)(?: \\\\d+ [A-Z]+)+)') AS schedule
         FROM system.tables WHERE database = {database:String}
       ) AS views ON views.name = refreshes.view
       WHERE refreshes.database = {database:String} AND last_success_duration_ms IS NOT NULL AND view NOT IN {seldom:Array(String)}
@@ -54,8 +54,9 @@ export async function setPauses(client: ClickHouseClient, { cluster, database }:
   });
   const changed: Record<string, string> = {};
   for (const { view, ms, schedule } of z.array(Refreshed).parse(await result.json())) {
-    const wanted = `AFTER ${pauseAfter(view, ms)} SECOND`;
-    if (schedule === wanted) continue;
+    const seconds = pauseAfter(view, ms);
+    if (secondsOf(schedule) === seconds) continue;
+    const wanted = `AFTER ${seconds} SECOND`;
     const on = cluster === undefined ? '' : `ON CLUSTER '${cluster}' `;
     await client.command({
       query: `ALTER TABLE ${database}.${view} ${on}MODIFY REFRESH ${wanted}`,
@@ -63,6 +64,14 @@ export async function setPauses(client: ClickHouseClient, { cluster, database }:
     changed[view] = wanted;
   }
   return changed;
+}
+
+/** Seconds of `AFTER 1 MINUTE 20 SECOND`, as ClickHouse writes 80 seconds; undefined for another schedule. */
+export function secondsOf(schedule: string): number | undefined {
+  const pause = /^AFTER(?: (\d+) MINUTE)?(?: (\d+) SECOND)?$/.exec(schedule);
+  if (pause === null) return undefined;
+  const [, minutes = '0', seconds = '0'] = pause;
+  return Number(minutes) * 60 + Number(seconds);
 }
 
 /** Sets the pauses again and again, until the signal aborts. */

@@ -8,8 +8,9 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
-import { isoSecond, price, safeInteger } from './format.ts';
+import { isoSecond, safeInteger } from './format.ts';
 import { findMarket, unknownMarket } from './market-object.ts';
+import { markPrice } from './marks.ts';
 import { read } from './query.ts';
 import { count, int, rowOf, seconds } from './rows.ts';
 import { amount, time } from './schemas.ts';
@@ -102,8 +103,10 @@ export const pricesV2 = endpoint({
       interval_seconds: width,
       prices: intervals.map((interval) => ({
         time: isoSecond(interval.at),
-        average: safeInteger(price(interval.total_usdc, interval.total_shares)),
-        last: safeInteger(price(interval.last_usdc, interval.last_shares)),
+        average: safeInteger(
+          markPrice({ usdc: interval.total_usdc, shares: interval.total_shares }, 0),
+        ),
+        last: safeInteger(markPrice({ usdc: interval.last_usdc, shares: interval.last_shares }, 0)),
         shares: safeInteger(interval.total_shares),
       })),
     };

@@ -247,7 +247,8 @@ const updateKey = endpoint({
   method: 'patch',
   path: '/v2/user/keys/:id',
   summary: 'Change the label or the expiry of an API key',
-  description: 'Omitted members keep their values. A revoked key cannot be changed.',
+  description:
+    'Omitted members keep their values. A revoked key cannot be changed. An expired key becomes valid again only while the account has fewer valid keys than its tier allows.',
   parameters: Path,
   body: KeyChange,
   answer: KeyView,

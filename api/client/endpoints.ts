@@ -333,7 +333,7 @@ export class Endpoints {
   /**
    * `PATCH /v2/user/keys/:id`: Change the label or the expiry of an API key.
    *
-   * Omitted members keep their values. A revoked key cannot be changed.
+   * Omitted members keep their values. A revoked key cannot be changed. An expired key becomes valid again only while the account has fewer valid keys than its tier allows.
    */
   updateKey(id: string, body: UpdateKeyBody, options?: CallOptions): Promise<ApiKey> {
     return this.http.call('PATCH', `/v2/user/keys/${segment(id)}`, { body }, options);

@@ -56,8 +56,8 @@ export type StreamOptions = CallOptions & {
 
 const WATCH_MS_MAX = 5_000;
 /**
- * How long the server may count a connection that was lost as an open session. If the network has vanished, its system
- * notices after a quarter of an hour.
+ * How long the server may count a connection that was lost as an open session. If the network has vanished, the server's
+ * operating system notices only after a quarter of an hour.
  */
 const GHOST_MS_MAX = 1_000_000;
 
@@ -143,6 +143,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
   #isOwnGhost(error: unknown): error is ApiError {
     if (!this.#wasServed || !(error instanceof ApiError)) return false;
     if (error.code !== 'quota_exceeded') return false;
+    if (error.quota?.name === 'stream_seconds_per_day') return false;
     this.#refusedAtMs ??= Date.now();
     return Date.now() - this.#refusedAtMs < GHOST_MS_MAX;
   }

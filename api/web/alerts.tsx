@@ -17,6 +17,7 @@ const NAME = 'fillstream.alerts';
 type Alert = {
   /** The match; '' for none. */
   readonly id: string;
+  readonly isVoid: boolean;
   readonly title: string;
   readonly text: string;
   readonly path: string;
@@ -24,14 +25,18 @@ type Alert = {
   readonly time: string;
 };
 
+/** What becomes of a match. */
+type Sequel = Pick<Alert, 'id' | 'isVoid'>;
+
 const isWanted = signal(readStored(NAME) === 'on');
+const NO_MATCH: Sequel = { id: '', isVoid: false };
 const alert = signal<Alert | undefined>(undefined);
 /** Number of alerts since the user last dismissed one. */
 const others = signal(0);
 
 const tabs = new BroadcastChannel(NAME);
-tabs.addEventListener('message', ({ data }: MessageEvent<Alert | string>) =>
-  typeof data === 'string' ? withdraw(data) : show(data),
+tabs.addEventListener('message', ({ data }: MessageEvent<Alert | Sequel>) =>
+  'title' in data ? show(data) : settle(data),
 );
 addEventListener('storage', ({ key, newValue }) => {
   if (key === NAME) isWanted.value = newValue === 'on';
@@ -78,11 +83,14 @@ export function Alerts() {
 }
 
 /** Stays until it is dismissed, opened, or replaced by the next. */
-function Shown({ title, text, path, time }: Alert) {
+function Shown({ title, text, path, time, isVoid }: Alert) {
   return (
     <div class="card alert">
       <a href={path} onClick={dismiss}>
-        <b>{title}</b>
+        <b>
+          {isVoid ? 'Void: ' : ''}
+          {title}
+        </b>
         {text}
       </a>
       <p class="soft" aria-live="off">
@@ -110,11 +118,9 @@ function show(next: Alert): void {
   alert.value = next;
 }
 
-/** A pending match that was shown did not settle. */
-function withdraw(id: string): void {
-  if (alert.value?.id !== id) return;
-  alert.value = { ...alert.value, id: '', title: `Void: ${alert.value.title}` };
-  if (document.hidden) notify(alert.value);
+/** A match that was shown did not settle, or did after all. */
+function settle({ id, isVoid }: Sequel): void {
+  if (alert.value?.id === id) alert.value = { ...alert.value, isVoid };
 }
 
 /** Waits until no other tab listens. Browsers offer locks only in secure contexts, and not if storage is blocked. */
@@ -136,15 +142,16 @@ async function listenAlone(traders: readonly string[], signal: AbortSignal): Pro
     if (!(error instanceof FillstreamError)) throw error;
     want(false);
     const time = new Date().toISOString();
-    show({ id: '', title: 'Alerts stopped', text: error.message, path: '/following', time });
+    show({ ...NO_MATCH, title: 'Alerts stopped', text: error.message, path: '/following', time });
   }
 }
 
 async function listen(traders: readonly string[], signal: AbortSignal): Promise<void> {
   for await (const event of fillstream.value.feed({ traders: [...traders] }, { signal })) {
-    if (event.type === 'void') {
-      withdraw(event.data.match_id);
-      tabs.postMessage(event.data.match_id);
+    if (event.type === 'void' || event.type === 'restored') {
+      const sequel = { id: event.data.match_id, isVoid: event.type === 'void' };
+      settle(sequel);
+      tabs.postMessage(sequel);
     }
     if (event.type !== 'order') continue;
     const next = alertOf(event.data, new Set(traders));
@@ -174,7 +181,7 @@ function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
   const who = trader.name === '' ? shortAddress(trader.address) : trader.name;
   const what = `${side === 'BUY' ? 'bought' : 'sold'} ${outcome} at ${cents(usdc, shares)}`;
   return {
-    id: match.match_id,
+    ...{ id: match.match_id, isVoid: false },
     title: `${who} ${what} for ${amount(usdc)} USDC`,
     text: market.question,
     path: market.id === '0' ? `/trader/${trader.address}` : `/market/${market.id}`,

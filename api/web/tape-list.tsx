@@ -14,6 +14,7 @@ const PHONE_ROW_PIXELS = 52;
 const PHONE = matchMedia('(max-width: 760px)');
 const ROWS_BEYOND = 4;
 const TOUCHED_MS = 1_500;
+const FILL_MS = 1_000;
 
 type Props = {
   readonly store: TapeStore;
@@ -50,8 +51,10 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   // Subscribes this component to flushes.
   void store.version.value;
   const current = shownOf(store.rows, finalOnly);
-  // An empty list cannot be held: a new tape fills before it stands still.
-  const isHeld = (frozen.current?.rows ?? current).length > 0 && (paused || held.is !== undefined);
+  const isEmpty = frozen.current === undefined && current.length === 0;
+  const isFilled = useFilled(!isEmpty);
+  // An empty list cannot be held, and a new one that is paused fills first.
+  const isHeld = !isEmpty && (held.is !== undefined || (paused && isFilled));
   const isFollowing = !isHeld && top <= 0;
   if (isFollowing) frozen.current = undefined;
   else if (frozen.current?.finalOnly !== finalOnly) {
@@ -168,6 +171,17 @@ export function TapeMarket({ market: { id, question } }: Pick<Row, 'market'>) {
       {name}
     </a>
   );
+}
+
+/** Whether the past matches that a tape opens with have had time to arrive since its first ones. */
+function useFilled(hasRows: boolean): boolean {
+  const [isFilled, setFilled] = useState(false);
+  useEffect(() => {
+    if (!hasRows) return;
+    const timer = setTimeout(() => setFilled(true), FILL_MS);
+    return () => clearTimeout(timer);
+  }, [hasRows]);
+  return isFilled;
 }
 
 type Frozen = {

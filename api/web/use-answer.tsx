@@ -101,7 +101,8 @@ export function useAnswer<Answer>(
   if (shown.of !== subject) {
     return { data: undefined, problem: undefined, busy, isStale: false, atMs: 0, retry };
   }
-  const { data, problem, atMs } = shown;
+  const { data, atMs } = shown;
+  const problem = path === null ? undefined : shown.problem;
   return { data, problem, busy, isStale: data !== undefined && shown.path !== path, atMs, retry };
 }
 
@@ -131,7 +132,6 @@ export function useAnswers<Answer>(
   readonly problem: FillstreamError | undefined;
   /** When the response was received of the path that has the problem, Unix milliseconds; 0 for none. */
   readonly atMs: number;
-  readonly busy: boolean;
   /** Loads again. */
   readonly retry: () => void;
 } {
@@ -184,9 +184,9 @@ export function useAnswers<Answer>(
     [],
   );
   const failed = paths.find((path) => problems.get(path) !== undefined);
-  const [problem, atMs] =
-    failed === undefined ? [undefined, 0] : [problems.get(failed), receivedMs.get(failed) ?? 0];
-  return { data, problem, atMs, busy: inFlight.size > 0, retry };
+  if (failed === undefined) return { data, problem: undefined, atMs: 0, retry };
+  const atMs = data.has(failed) ? (receivedMs.get(failed) ?? 0) : 0;
+  return { data, problem: problems.get(failed), atMs, retry };
 }
 
 /** Finds markets and traders as the user types, up to `limit` of each. */
@@ -236,7 +236,9 @@ export function useTicks(everyMs: number): number {
 /** Shows the server's error message with a retry button and, if an older response is shown below, its time. */
 export function Problem(props: {
   readonly problem: FillstreamError | undefined;
-  readonly answer?: Pick<Answered<unknown>, 'atMs' | 'data' | 'busy' | 'retry'>;
+  readonly answer?: Pick<Answered<unknown>, 'atMs' | 'data' | 'retry'> & {
+    readonly busy?: boolean;
+  };
   /** Retries what is not an answer. */
   readonly onRetry?: () => void;
 }) {

@@ -51,15 +51,7 @@ export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> 
 /** Creates the stream unless it exists, with any configuration. Throws like `ensureStream`. */
 export async function createStream(nats: Nats, spec: StreamSpec): Promise<void> {
   await patiently(nats, async () => {
-    if ((await currentConfig(nats, spec.name)) !== undefined) return;
-    try {
-      await createOrUpdate(nats, spec);
-    } catch (error) {
-      // Another process may have created it at the same time.
-      const isCreated =
-        error instanceof StreamConfigError && (await currentConfig(nats, spec.name)) !== undefined;
-      if (!isCreated) throw error;
-    }
+    if ((await currentConfig(nats, spec.name)) === undefined) await create(nats, spec);
   });
 }
 
@@ -72,14 +64,33 @@ async function patiently(nats: Nats, attempt: () => Promise<void>): Promise<void
 
 async function createOrUpdate(nats: Nats, spec: StreamSpec): Promise<void> {
   const wanted = streamConfig(spec);
-  const existing = await currentConfig(nats, spec.name);
-  if (existing !== undefined && differences(wanted, existing).length === 0) return;
-  const left = differences(wanted, await send(nats, wanted, existing === undefined));
-  if (left.length > 0) {
-    throw new StreamConfigError(
-      `stream ${spec.name} differs from the requested one: ${left.join(', ')}`,
-    );
+  const existing = (await currentConfig(nats, spec.name)) ?? (await create(nats, spec));
+  if (existing === undefined || differences(wanted, existing).length === 0) return;
+  requireSame(wanted, await send(nats, wanted, false));
+}
+
+/** Creates the stream. If another process was faster, returns the configuration that it gave the stream. */
+async function create(nats: Nats, spec: StreamSpec): Promise<StreamConfig | undefined> {
+  const wanted = streamConfig(spec);
+  let created: StreamConfig;
+  try {
+    created = await send(nats, wanted, true);
+  } catch (error) {
+    const existing =
+      error instanceof StreamConfigError ? await currentConfig(nats, spec.name) : undefined;
+    if (existing === undefined) throw error;
+    return existing;
   }
+  requireSame(wanted, created);
+  return undefined;
+}
+
+function requireSame(wanted: ReturnType<typeof streamConfig>, stored: StreamConfig): void {
+  const left = differences(wanted, stored);
+  if (left.length === 0) return;
+  throw new StreamConfigError(
+    `stream ${wanted.name} differs from the requested one: ${left.join(', ')}`,
+  );
 }
 
 function streamConfig(spec: StreamSpec): Partial<StreamConfig> & { name: string } {

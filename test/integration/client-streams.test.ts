@@ -345,7 +345,7 @@ describe('a stream', () => {
     const onState = (state: StreamState) => {
       if (state.kind !== 'waiting' || state.error.status !== 403) return;
       refusals += 1;
-      vi.setSystemTime(Date.now() + 30_000);
+      vi.setSystemTime(Date.now() + 500_000);
     };
     const reading = take(client(url).feed({}, { onState }), 2);
     await expect(reading).rejects.toMatchObject({ code: 'quota_exceeded' });

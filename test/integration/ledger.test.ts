@@ -189,6 +189,15 @@ describe('a rewind', () => {
     }
   });
 
+  test('is refused if another process has written since it was planned, and removes nothing', async () => {
+    await fill(BLOCKS.slice(0, -1));
+    const plan = await planRewind(nats, 5);
+    await fillAfter(LAST - 1);
+    await expect(rewind(nats, kv, plan)).rejects.toThrow('another process is writing LEDGER');
+    expect(await storedBlocks()).toEqual(BLOCKS);
+    await expect(refuseHalfRewound(kv)).resolves.toBeUndefined();
+  });
+
   test('is refused where LEDGER has no block', async () => {
     await expect(planRewind(nats, 5)).rejects.toThrow('LEDGER has no block up to 5');
     await fill(BLOCKS.slice(3));

@@ -29,6 +29,7 @@ const TIMES: MetadataTimes = {
   sweepMs: 5,
   activeMs: 10_000,
   tokenMs: 300,
+  answerMs: 1_000,
 };
 
 const POLL = { timeout: 15_000 };

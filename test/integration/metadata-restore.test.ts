@@ -97,6 +97,7 @@ describe('restore', () => {
       logger: silent,
       signal,
       onChange: (event) => void published.push(event),
+      times: { answerMs: 200 },
     });
     await metadata.restore(nats);
     await metadata.answered();
@@ -106,7 +107,7 @@ describe('restore', () => {
     const asked = fake.requests.filter(({ pathname }) => pathname === '/public-profile');
     expect(asked.map(({ search }) => search)).toEqual([`?address=${wallet(2)}`]);
 
-    // A backfill ends without the texts if the service is down.
+    // A backfill ends without the texts if the service does not respond.
     fake.control.fault = () => ({ status: 502 });
     metadata.learnOf([match(unknown + 1)]);
     await metadata.answered();

@@ -8,7 +8,7 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { getMessage } from '../../infra/nats/reader.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import type { Match, Resolution } from '../../ingest/contract.ts';
+import type { Match, Profile, Resolution } from '../../ingest/contract.ts';
 import { emptyBlock, LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import {
@@ -298,6 +298,33 @@ describe('the projector', () => {
       await client.close();
       await damaged.stop();
       own.remove();
+    }
+  });
+
+  test('stores a broken text, with all the others', async () => {
+    const name = `half \ud83d`;
+    const profiles = ['a', 'b'].map(
+      (digit): Profile => ({
+        ...{
+          kind: 'profile',
+          address: `0x${digit.repeat(40)}`,
+          name,
+          profileImage: '',
+          xUsername: '',
+        },
+        ...{ createdAt: '', takerTier: 0, takerTierName: '', weightedVolumeUsd: null },
+      }),
+    );
+    await publishMetadata(nats, profiles);
+    const { projector } = await observed();
+    try {
+      const query = `SELECT count() AS count FROM traders WHERE startsWith(name, 'half ')`;
+      await until(async () => {
+        const [row] = await parts.query<{ count: string }>(query);
+        return Number(row?.count) === profiles.length || undefined;
+      });
+    } finally {
+      expect(await projector.stop()).toBe(0);
     }
   });
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillLeaderboards } from '../../infra/local/leaderboards.ts';
 import { besideOf, createBeside, refreshReaders } from '../../projector/rebuild-tables.ts';
-import { pauseAfter, setPauses } from '../../projector/refreshes.ts';
+import { pauseAfter, secondsOf, setPauses } from '../../projector/refreshes.ts';
 import { type Schema, startSchema } from './schema-harness.ts';
 
 const DATABASE = 'fillstream';
@@ -41,6 +41,20 @@ describe('the pause', () => {
     expect(pauseAfter(view, ms)).toBe(seconds);
   });
 });
+
+test.each([5, 10, 40, 60, 80, 160, 300])(
+  'a pause of %i s is recognised as the engine writes it',
+  async (seconds) => {
+    await command(`CREATE MATERIALIZED VIEW paused_mv REFRESH AFTER ${seconds} SECOND (n UInt8) ENGINE = Memory
+    AS SELECT 1 AS n`);
+    const [view] = await clickhouse.rows<{ schedule: string }>(
+      `SELECT extract(create_table_query, 'REFRESH (AFTER(?: \\\\d+ [A-Z]+)+)') AS schedule
+      FROM system.tables WHERE name = 'paused_mv'`,
+    );
+    expect(secondsOf(view?.schedule ?? '')).toBe(seconds);
+    await command('DROP VIEW paused_mv');
+  },
+);
 
 test('every view has a schedule of its own, which a measured one replaces', async () => {
   const own = await schedules();

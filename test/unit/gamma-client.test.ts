@@ -141,10 +141,15 @@ describe('requests', () => {
     fake.list({ conditionId: condition(1), tags: ['a'] });
     fake.control.fault = () => fault;
     const gamma = connect(fault === 'hang' ? { requestMsMax: 200 } : {});
-    expect((await failure(gamma.listings([condition(1)]))).reason).toBe(reason);
+    expect((await failure(gamma.newest(undefined))).reason).toBe(reason);
     if (fault === 'hang') return;
     fake.control.fault = () => undefined;
-    expect((await gamma.listings([condition(1)])).size).toBe(1);
+    expect((await gamma.newest(undefined)).listings).toHaveLength(1);
+  });
+
+  test('for listings that are refused find none', async () => {
+    fake.control.fault = () => ({ status: 422 });
+    expect((await connect().listings([condition(1)])).size).toBe(0);
   });
 
   test('all wait for the time in Retry-After', async () => {

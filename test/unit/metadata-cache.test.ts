@@ -32,7 +32,6 @@ function cacheOf(values: Map<string, string>, given: Given = {}) {
         }),
       );
     },
-    isRefusal: () => false,
     onChange: (value) => void changes.push(value),
     logger: silent,
     signal: abort.signal,
@@ -50,27 +49,6 @@ describe('MetadataCache', () => {
     expect(changes.toSorted()).toEqual(['A', 'B', 'C', 'D']);
     expect(made.get('a')).toBe('A');
     expect(made.waiting).toBe(0);
-  });
-
-  test('takes keys that the service refuses as missing, and requests them again after a pause', async () => {
-    let isRefused = true;
-    const { cache: made, changes } = cacheOf(new Map(), {
-      missingMs: 0,
-      isRefusal: (error) => error instanceof TypeError,
-      fetch: async () => {
-        if (isRefused) throw new TypeError('refused');
-        return new Map([['a', 'A']]);
-      },
-    });
-    await made.settled(['a'], 1_000);
-    expect([made.waiting, made.knows('a')]).toEqual([0, false]);
-    isRefused = false;
-    await expect
-      .poll(() => {
-        made.sweep(60_000, 1);
-        return changes;
-      })
-      .toEqual(['A']);
   });
 
   test('reports only changes when old values are refreshed', async () => {

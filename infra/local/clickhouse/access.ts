@@ -39,7 +39,6 @@ const LOWERABLE = new Set(['max_execution_time', 'max_result_rows', 'max_threads
 
 const ANALYST_SETTINGS = new Set([
   'date_time_output_format',
-  'join_use_nulls',
   'log_comment',
   'output_format_json_named_tuples_as_objects',
   'output_format_json_quote_64bit_floats',

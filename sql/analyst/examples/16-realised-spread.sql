@@ -11,7 +11,7 @@ FROM
     SELECT category, condition_id, time, usdc, signed_shares, price_yes, after
     FROM analyst.fills
     ARRAY JOIN [5, 60, 300, 3600] AS after
-    WHERE NOT is_taker AND time >= now('UTC') - INTERVAL 1 DAY
+    WHERE NOT is_taker AND time >= now('UTC') - INTERVAL 1 DAY AND time <= now('UTC') - after
 ) AS f
 ASOF INNER JOIN
 (
