@@ -52,7 +52,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   void store.version.value;
   const current = shownOf(store.rows, finalOnly);
   const isEmpty = frozen.current === undefined && current.length === 0;
-  const isFilled = useFilled(!isEmpty);
+  const isFilled = useFilled(!isEmpty, paused);
   // An empty list cannot be held, and a new one that is paused fills first.
   const isHeld = !isEmpty && (held.is !== undefined || (paused && isFilled));
   const isFollowing = !isHeld && top <= 0;
@@ -173,9 +173,9 @@ export function TapeMarket({ market: { id, question } }: Pick<Row, 'market'>) {
   );
 }
 
-/** Whether the past matches that a tape opens with have had time to arrive since its first ones. */
-function useFilled(hasRows: boolean): boolean {
-  const [isFilled, setFilled] = useState(false);
+/** Whether a list that begins while the tape is paused has had time for its past matches since its first ones. */
+function useFilled(hasRows: boolean, paused: boolean): boolean {
+  const [isFilled, setFilled] = useState(!paused);
   useEffect(() => {
     if (!hasRows) return;
     const timer = setTimeout(() => setFilled(true), FILL_MS);

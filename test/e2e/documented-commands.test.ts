@@ -18,6 +18,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^docker compose\b/, 'needs containers; the commands in them are run by compose.test.ts'],
   [/^RPC_URL=https:\/\/your\.node/, 'needs a Polygon node'],
   [/^npm run (backup|restore)\b/, 'backup.test.ts'],
+  [/^mkdir -p backups$/, 'for the next command'],
   [/^npm run rebuild\b/, 'rebuild.test.ts'],
   [/^npm run (export|import)\b/, 'archive.test.ts'],
   [/^npm run (schema|client:types)\b/, 'changes files; schema and client.test.ts compare them'],

@@ -198,6 +198,25 @@ describe('a rewind', () => {
     await expect(refuseHalfRewound(kv)).resolves.toBeUndefined();
   });
 
+  test('fails if another process writes while messages are removed, and is completed by being run again', async () => {
+    await fill(BLOCKS.slice(0, -1));
+    const foreign = await TestLedger.open(nats);
+    const late: Kv = {
+      ...kv,
+      // Set just before messages are removed.
+      async put(key, value) {
+        await foreign.publish(BLOCKS.slice(-1));
+        return await kv.put(key, value);
+      },
+    };
+    const message = 'another process wrote LEDGER during the rewind';
+    await expect(rewind(nats, late, await planRewind(nats, 5))).rejects.toThrow(message);
+    foreign.close();
+    await expect(refuseHalfRewound(kv)).rejects.toThrow('a rewind was interrupted');
+    await rewind(nats, kv, await planRewind(nats, 5));
+    await expectEnd(5);
+  });
+
   test('is refused where LEDGER has no block', async () => {
     await expect(planRewind(nats, 5)).rejects.toThrow('LEDGER has no block up to 5');
     await fill(BLOCKS.slice(3));

@@ -97,7 +97,7 @@ describe('restore', () => {
       logger: silent,
       signal,
       onChange: (event) => void published.push(event),
-      times: { answerMs: 200 },
+      times: { answerMs: 3_000 },
     });
     await metadata.restore(nats);
     await metadata.answered();
