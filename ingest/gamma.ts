@@ -262,7 +262,7 @@ export class Gamma {
       const answer = await this.#http.get(path, [['address', address]]);
       return this.#parseAll(path, [answer], (one) => parseProfile(address, one))[0];
     } catch (error) {
-      // 404 means that the wallet has no profile. After another refusal, it counts as unknown and is asked for again later.
+      // 404: the wallet has no profile. Any other refusal is treated the same way, and the profile is requested again later.
       if (error instanceof GammaError && error.reason === 'refused') return undefined;
       throw error;
     }

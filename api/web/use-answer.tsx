@@ -122,7 +122,7 @@ async function ask<Answer>(path: string, gone: AbortSignal, body?: string): Prom
 
 /**
  * The successful responses of several paths, by path, and the problem of the first one whose last request failed. As with
- * `useAnswer`, a new `refresh` leaves requests in flight alone. A response is kept while its path is asked for.
+ * `useAnswer`, a new `refresh` does not abort requests in flight. Responses of paths that are no longer listed are dropped.
  */
 export function useAnswers<Answer>(
   paths: readonly string[],

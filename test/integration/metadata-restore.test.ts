@@ -56,8 +56,8 @@ describe('restore', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  test('restores the newest metadata without requests or publications', async () => {
-    const published: unknown[] = [];
+  function start() {
+    const published: (Listing | Profile)[] = [];
     const { signal } = ended;
     const metadata = new Metadata({
       chain: CHAIN,
@@ -65,7 +65,13 @@ describe('restore', () => {
       logger: silent,
       signal,
       onChange: (event) => void published.push(event),
+      times: { answerMs: 3_000 },
     });
+    return { metadata, published };
+  }
+
+  test('restores the newest metadata without requests or publications', async () => {
+    const { metadata, published } = start();
     const heapBefore = process.memoryUsage().rss;
     const begunAt = performance.now();
     await metadata.restore(nats);
@@ -86,19 +92,10 @@ describe('restore', () => {
   });
 
   test('requests what the last process had not got: markets and traders of recent matches', async () => {
-    const { signal } = ended;
     const unknown = LISTINGS + 1;
     fake.markets.set(condition(unknown), { conditionId: condition(unknown) });
     await publishEvents(nats, [match(unknown)]);
-    const published: { readonly kind: string }[] = [];
-    const metadata = new Metadata({
-      chain: CHAIN,
-      gamma: new Gamma({ url: fake.url, logger: silent, signal }),
-      logger: silent,
-      signal,
-      onChange: (event) => void published.push(event),
-      times: { answerMs: 3_000 },
-    });
+    const { metadata, published } = start();
     await metadata.restore(nats);
     await metadata.answered();
     expect(published).toEqual([
