@@ -44,7 +44,7 @@ const TIERS = ['demo', 'individual', 'pro'] as const;
  */
 export const SMALL_YOUNG_SPACE = '--max-semi-space-size=16';
 /** Node's flags for the api, as in the containers: V8 also collects its old space earlier. */
-export const API_FLAGS: readonly string[] = [SMALL_YOUNG_SPACE, '--heap-growing-percent=18'];
+export const API_FLAGS: readonly string[] = [SMALL_YOUNG_SPACE, '--heap-growing-percent=100'];
 const NODE_FLAGS: Readonly<Record<string, readonly string[]>> = {
   api: API_FLAGS,
   ingest: [SMALL_YOUNG_SPACE],
