@@ -10,7 +10,7 @@ import { Ago } from './figures.tsx';
 import { followed } from './follow.tsx';
 import { amount, cents, count, shortAddress } from './format.ts';
 import { go, route } from './route.ts';
-import { readStored, writeStored } from './stored.ts';
+import { readStored, tabChannel, writeStored } from './stored.ts';
 
 const NAME = 'fillstream.alerts';
 
@@ -34,7 +34,7 @@ const alert = signal<Alert | undefined>(undefined);
 /** Number of alerts since the user last dismissed one. */
 const others = signal(0);
 
-const tabs = new BroadcastChannel(NAME);
+const tabs = tabChannel(NAME);
 tabs.addEventListener('message', ({ data }: MessageEvent<Alert | Sequel>) =>
   'title' in data ? show(data) : settle(data),
 );

@@ -4,7 +4,7 @@
  * page is open; a new tab requests it from the others. It is stored on the device only if the user chose that.
  */
 import { computed, signal } from '@preact/signals';
-import { readStored, writeStored } from './stored.ts';
+import { readStored, tabChannel, writeStored } from './stored.ts';
 
 const STORAGE_NAME = 'fillstream.key';
 /** How long a new tab waits for a reply from another one. */
@@ -30,7 +30,7 @@ type TabMessage =
   | { readonly kind: 'a key'; readonly asker: number; readonly key: string }
   | { readonly kind: 'forget'; readonly key: string };
 
-const others = new BroadcastChannel(STORAGE_NAME);
+const others = tabChannel(STORAGE_NAME);
 /** Identifies this tab's pending question, until there is a reply or the user signs in or out. */
 let asker: number | undefined;
 

@@ -1,6 +1,6 @@
 /**
  * The browser's storage. It may be blocked, full or gone, so everything works without it until the page is closed; and a
- * list in it, shared by all tabs of the page.
+ * list in it, shared by all tabs of the page, and messages between these tabs.
  */
 import { type Signal, signal } from '@preact/signals';
 
@@ -19,11 +19,19 @@ export function writeStored(name: string, text: string | null, area: Area = 'loc
   });
 }
 
+/** Messages between the tabs of the page. If site data is blocked, there are none. */
+export function tabChannel(
+  name: string,
+): Pick<BroadcastChannel, 'addEventListener' | 'postMessage'> {
+  const none = { addEventListener: () => undefined, postMessage: () => undefined };
+  return guarded(() => new BroadcastChannel(name)) ?? none;
+}
+
 function guarded<Result>(use: () => Result): Result | null {
   try {
     return use();
   } catch (error) {
-    // SecurityError, also when the area itself is read, or QuotaExceededError.
+    // SecurityError, also when the area itself is read or a channel is made, or QuotaExceededError.
     if (error instanceof DOMException) return null;
     throw error;
   }

@@ -107,6 +107,21 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     });
   });
 
+  test('opens in a browser that blocks site data', async () => {
+    const { page } = await stage.at('/llms.txt', { key: '' });
+    await page.addInitScript(`
+      const refuse = () => {
+        throw new DOMException('blocked', 'SecurityError');
+      };
+      for (const area of ['localStorage', 'sessionStorage'])
+        Object.defineProperty(globalThis, area, { get: refuse });
+      globalThis.BroadcastChannel = function () {
+        refuse();
+      };`);
+    await page.goto(`${stage.url}/leaderboard`);
+    await page.locator('tbody tr').first().waitFor();
+  });
+
   findTests(stage);
   homeTests(stage);
   leaderboardTests(stage);
