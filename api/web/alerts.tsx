@@ -163,12 +163,22 @@ async function listen(traders: readonly string[], signal: AbortSignal): Promise<
 
 function notify({ title, text, path }: Alert): void {
   if (!('Notification' in globalThis) || Notification.permission !== 'granted') return;
-  const shown = new Notification(title, { body: text, tag: NAME });
-  shown.addEventListener('click', () => {
+  const shown = notificationOf(title, { body: text, tag: NAME });
+  shown?.addEventListener('click', () => {
     shown.close();
     window.focus();
     go(path);
   });
+}
+
+/** Undefined on Android, where Chrome shows notifications of service workers only. */
+function notificationOf(title: string, options: NotificationOptions): Notification | undefined {
+  try {
+    return new Notification(title, options);
+  } catch (error) {
+    if (error instanceof TypeError) return undefined;
+    throw error;
+  }
 }
 
 /** The text of an alert: the trader's largest fill. */

@@ -279,6 +279,32 @@ export function tapeTests(stage: Stage): void {
     );
   });
 
+  test('alerts go on if the browser refuses a notification', async () => {
+    const { address } = ownMatch.taker.trader;
+    const localStorage = [
+      { name: 'fillstream.alerts', value: 'on' },
+      { name: 'fillstream.followed.traders', value: JSON.stringify([{ id: address, name: '' }]) },
+    ];
+    const storageState = { cookies: [], origins: [{ origin: stage.url, localStorage }] };
+    const { page } = await stage.at('/llms.txt', { key: '', storageState });
+    // Chrome for Android, in the background.
+    await page.addInitScript(`
+      globalThis.Notification = class {
+        static permission = 'granted';
+        constructor() {
+          throw new TypeError('Illegal constructor');
+        }
+      };
+      Object.defineProperty(document, 'hidden', { value: true });`);
+    const opened = page.waitForResponse('**/v1/stream/orders?*');
+    await page.goto(`${stage.url}/markets`);
+    await opened;
+    await publish({ ...ownMatch, txHash: hash(78) });
+    await page.locator('.alert').waitFor();
+    await publish({ ...ownMatch, txHash: hash(79) });
+    await expectText(page.locator('.alert'), 'and 1 more');
+  });
+
   /** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
   async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
     const api = stage.service.pidOf('api');
