@@ -1,5 +1,5 @@
 /** The account's managed streams: list, create, edit, watch and delete, with the tier's quotas and the sessions. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
 import { fillstream } from './client.ts';
@@ -287,6 +287,8 @@ function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => vo
       ? { ...EMPTY, addresses: query.value.get('addresses') ?? '' }
       : textsOf(stream),
   );
+  /** What the stream had when the form opened, or was saved last: what is still the same is not sent. */
+  const saved = useRef(texts);
   const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
   const [busy, setBusy] = useState(false);
 
@@ -299,9 +301,14 @@ function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => vo
         await fillstream.value.createStream(bodyOf(texts));
         setTexts(EMPTY);
       } else {
-        const { name, ...lists } = bodyOf(texts);
-        await fillstream.value.updateSubscription(stream.id, lists);
-        if (name !== stream.name) await fillstream.value.updateStream(stream.id, { name });
+        const { name } = texts;
+        const lists = LISTS.filter((list) => texts[list.name] !== saved.current[list.name]);
+        if (lists.length > 0) {
+          const changed = lists.map((list) => [list.name, listOf(texts[list.name])] as const);
+          await fillstream.value.updateSubscription(stream.id, Object.fromEntries(changed));
+          saved.current = { ...texts, name: saved.current.name };
+        }
+        if (name !== saved.current.name) await fillstream.value.updateStream(stream.id, { name });
       }
       onDone();
     } catch (error) {

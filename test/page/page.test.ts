@@ -169,9 +169,23 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await page.getByRole('button', { name: 'Save' }).click();
     await expectText(page.locator('.stream .tags'), 'every match');
 
+    // What another program changes while the form is open stays, and only the name is sent.
+    await page.locator('.stream').getByRole('button', { name: 'Edit' }).click();
+    const [{ id: stream } = { id: '' }] = await streams();
+    const changed = await fetch(`${stage.url}/streams/${stream}/subscription`, {
+      method: 'PUT',
+      headers: { 'X-Service-Key': stage.key, 'Content-Type': 'application/json' },
+      body: JSON.stringify({ tags: ['sports'] }),
+    });
+    expect(changed.status).toBe(200);
+    await page.locator('.stream').getByLabel('Name').fill('sports only');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expectText(page.locator('.stream h2'), 'sports only');
+    expect(await streams()).toMatchObject([{ name: 'sports only', tags: ['sports'] }]);
+
     await page.getByRole('button', { name: 'Watch' }).click();
     await page.locator('tr[data-cursor]').nth(5).waitFor();
-    await expectText(page.locator('h1'), 'all of it');
+    await expectText(page.locator('h1'), 'sports only');
     await page.getByRole('button', { name: 'Edit' }).click();
     await page.getByLabel('Tags').fill('crypto');
     await page.getByRole('button', { name: 'Save' }).click();
