@@ -219,6 +219,14 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       expect(shown).toMatch(/feed\s.*projection\s/s);
     });
     await expectText(strip, '● live');
+    // That the page asked too often is no fault of the service.
+    await page.route('**/v2/status', (route) =>
+      route.fulfill({ status: 429, json: { message: 'too many requests' } }),
+    );
+    // The page has dealt with an answer before it asks again.
+    for (let n = 0; n < 2; n += 1) await page.waitForResponse('**/v2/status');
+    expect(await strip.innerText()).toContain('● live');
+    await page.unroute('**/v2/status');
     await page.route('**/v2/status', (route) => route.abort());
     await expectText(strip, 'the service cannot be reached');
     await page.unroute('**/v2/status');
