@@ -13,6 +13,8 @@ const ROWS_MAX = 50;
 
 type Match = {
   readonly id: string;
+  /** Of its row in the store; -1 for a match of the API. */
+  readonly number: number;
   readonly state: RowState;
   readonly atMs: number;
   readonly side: 'BUY' | 'SELL';
@@ -45,14 +47,14 @@ export function MarketTape({
   }, [id, isOver, tries]);
   useEffect(() => () => store?.close(), [store]);
   void store?.version.value;
-  const heard = (store?.rows ?? []).slice(-ROWS_MAX).toReversed().map(heardMatch);
+  const rows = store?.rows ?? [];
+  const heard = rows.slice(-ROWS_MAX).toReversed().map(heardMatch);
   const known = new Set(heard.map((match) => match.id));
   const read = (answer.data?.trades ?? []).filter((trade) => !known.has(trade.match_id));
   const newest = [...heard, ...read.map(readMatch)].slice(0, ROWS_MAX);
   const held = useHeld();
-  const matches = useHeldMatches(newest, held.is !== undefined);
-  const shown = new Set(matches.map((match) => match.id));
-  const waiting = newest.filter((match) => !shown.has(match.id)).length;
+  const matches = useHeldMatches(newest, rows, held.is !== undefined);
+  const waiting = Math.max(0, (rows.at(-1)?.number ?? -1) - (matches[0]?.number ?? -1));
   const state = store?.state.value;
   return (
     <section class="market-tape" aria-labelledby="tape-title">
@@ -94,13 +96,20 @@ export function MarketTape({
 }
 
 /** While the list is held, its matches keep their places, and only their states change. */
-function useHeldMatches(newest: readonly Match[], isHeld: boolean): readonly Match[] {
+function useHeldMatches(
+  newest: readonly Match[],
+  rows: readonly Row[],
+  isHeld: boolean,
+): readonly Match[] {
   const frozen = useRef<readonly Match[] | undefined>(undefined);
   // An empty list cannot be held.
   if (!isHeld || frozen.current?.length === 0) frozen.current = undefined;
   else frozen.current ??= newest;
-  const now = new Map(newest.map((match) => [match.id, match]));
-  return frozen.current?.map((match) => now.get(match.id) ?? match) ?? newest;
+  if (frozen.current === undefined) return newest;
+  const states = new Map(newest.map(({ id, state }) => [id, state]));
+  // The held matches may no longer be among the newest.
+  for (const { matchId, state } of rows) states.set(matchId, state);
+  return frozen.current.map((match) => ({ ...match, state: states.get(match.id) ?? match.state }));
 }
 
 function Liveness({ store }: { readonly store: TapeStore }) {
@@ -166,12 +175,12 @@ function Matches({ matches }: { readonly matches: readonly Match[] }) {
 }
 
 function heardMatch(row: Row): Match {
-  const { matchId, state, detectedAtMs, taker, txHash } = row;
-  return { ...taker, id: matchId, state, atMs: detectedAtMs, taker, txHash };
+  const { matchId, number, state, detectedAtMs, taker, txHash } = row;
+  return { ...taker, id: matchId, number, state, atMs: detectedAtMs, taker, txHash };
 }
 
 function readMatch(trade: MarketTrades['trades'][number]): Match {
   const { match_id, time, taker: address, tx_hash } = trade;
-  const of = { id: match_id, state: 'final', atMs: timeMs(time) ?? 0, txHash: tx_hash } as const;
-  return { ...trade, ...of, taker: { address, name: '' } };
+  const of = { id: match_id, number: -1, state: 'final', txHash: tx_hash } as const;
+  return { ...trade, ...of, atMs: timeMs(time) ?? 0, taker: { address, name: '' } };
 }

@@ -305,6 +305,28 @@ export function tapeTests(stage: Stage): void {
     await expectText(page.locator('.alert'), 'and 1 more');
   });
 
+  test('the matches of a market: while they are held, all that come are counted, and states change', async () => {
+    type List = { markets: { market: { condition_id: `0x${string}` } }[] };
+    const { markets } = await stage.service.get<List>('/v2/markets?limit=1');
+    const conditionId = markets[0]?.market.condition_id ?? '0x';
+    const { page } = await stage.at(`/market/${conditionId}`);
+    await page.locator('.market-tape [data-stream=live]').waitFor();
+    const numbered = (n: number) =>
+      match(n, { txHash: hash(100 + n), conditionId, detectedAtMs: Date.now() });
+    const held = numbered(0);
+    await publish(held);
+    const row = page.locator(`[data-match="${idOf(held)}"]`);
+    await row.waitFor();
+    await page.locator('.match-scroll').hover();
+    const state = page.locator('.market-tape .state');
+    await expectText(state, 'paused');
+    // More than the list has.
+    await publish(...Array.from({ length: 60 }, (_, n) => numbered(n + 1)));
+    await publish({ kind: 'restored', ...about(held) });
+    await expect.poll(() => row.getAttribute('class')).toBe('final');
+    expect(Number(/· (\d+) new/.exec(await state.innerText())?.[1])).toBeGreaterThanOrEqual(60);
+  });
+
   /** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
   async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
     const api = stage.service.pidOf('api');
@@ -356,12 +378,14 @@ export function tapeTests(stage: Stage): void {
   }
 
   /** Publishes to the service's feed, as ingest does. */
-  async function publish(event: FeedEvent): Promise<void> {
+  async function publish(...events: readonly FeedEvent[]): Promise<void> {
     const nats = await connectNats({ ...stage.service.nats, name: 'test' });
     const writer = await openWriter(nats, { stream: FEED_STREAM });
-    const matchId = event.kind === 'match' ? idOf(event) : event.matchId;
-    const id = event.kind === 'match' ? matchId : feedSequelId(event.kind, matchId);
-    await writer.append({ id, subject: `feed.${event.kind}`, data: encodeFeedEvent(event) });
+    for (const event of events) {
+      const matchId = event.kind === 'match' ? idOf(event) : event.matchId;
+      const id = event.kind === 'match' ? matchId : feedSequelId(event.kind, matchId);
+      await writer.append({ id, subject: `feed.${event.kind}`, data: encodeFeedEvent(event) });
+    }
     await nats.close();
   }
 }
