@@ -10,9 +10,11 @@ export function Pager(props: {
   /** Entries per page. */
   readonly size: number;
   readonly total: number;
+  /** Whether `shown` and `total` are of other settings. */
+  readonly isStale: boolean;
   readonly onOffset: (offset: number) => void;
 }) {
-  const { offset, shown, size, total, onOffset } = props;
+  const { offset, shown, size, total, isStale, onOffset } = props;
   const end = offset + shown;
   return (
     <nav class="pager" aria-label="Pages">
@@ -29,7 +31,13 @@ export function Pager(props: {
       >
         Previous
       </button>
-      <button type="button" disabled={end >= total} onClick={() => onOffset(offset + size)}>
+      <button
+        type="button"
+        disabled={end >= total}
+        // It keeps the focus, unlike with `disabled`.
+        aria-disabled={isStale}
+        onClick={isStale ? undefined : () => onOffset(offset + size)}
+      >
         Next
       </button>
     </nav>
@@ -41,11 +49,13 @@ export function CursorPager(props: {
   /** Cursors of this page and the next: '' for the first page, and if there is no next one. */
   readonly cursor: string;
   readonly next: string;
+  /** Whether `next` is of another page or other settings. */
+  readonly isStale: boolean;
   readonly shown: number;
   readonly what: string;
   readonly onCursor: (cursor: string) => void;
 }) {
-  const { cursor, next, shown, what, onCursor } = props;
+  const { cursor, next, isStale, shown, what, onCursor } = props;
   /** Cursors of the pages up to the last one that was seen, in their order. */
   const [pages, setPages] = useState<readonly string[]>([]);
   if (cursor === '' && next === '') return null;
@@ -70,7 +80,12 @@ export function CursorPager(props: {
       >
         Previous
       </button>
-      <button type="button" disabled={next === ''} onClick={turnForward}>
+      <button
+        type="button"
+        disabled={next === ''}
+        aria-disabled={isStale}
+        onClick={isStale ? undefined : turnForward}
+      >
         Next
       </button>
     </nav>

@@ -82,11 +82,16 @@ const COLUMNS: readonly Column<Entry>[] = [
   },
 ];
 
-/** Entries per page. The API returns 20 for the demo tier, which the key's prefix reveals, and without a key. */
+/** Whether the limits of the demo tier apply: without a key, and with one of that tier, which its prefix reveals. */
+function isDemo(): boolean {
+  return key.value === '' || key.value.startsWith('fs_demo_');
+}
+
+/** Entries per page. The API returns 20 for the demo tier. */
 function pageSize(): number {
   const given = Number(settings.get('limit'));
   if (Number.isInteger(given) && given > 0) return given;
-  return key.value === '' || key.value.startsWith('fs_demo_') ? 20 : 50;
+  return isDemo() ? 20 : 50;
 }
 
 export function Leaderboard() {
@@ -151,9 +156,10 @@ export function Leaderboard() {
           />
         )}
       </Loaded>
-      {board.data === undefined ? null : key.value === '' ? (
+      {board.data === undefined ? null : isDemo() ? (
         <p class="soft">
-          {count(traders.length)} of {count(board.data.total_count)}; the others need a key.
+          {count(traders.length)} of {count(board.data.total_count)}; the others need a key above
+          the demo tier.
         </p>
       ) : (
         <Pager
@@ -161,6 +167,7 @@ export function Leaderboard() {
           shown={traders.length}
           size={pageSize()}
           total={board.data.total_count}
+          isStale={board.isStale}
           onOffset={(offset) => setQuery({ offset: offset === 0 ? '' : String(offset) })}
         />
       )}

@@ -141,6 +141,7 @@ export function Markets() {
         <CursorPager
           cursor={settings.get('cursor')}
           next={data.next_cursor}
+          isStale={answer.isStale}
           shown={data.markets.length}
           what="markets"
           onCursor={(cursor) => {

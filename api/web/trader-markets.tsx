@@ -131,6 +131,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
         <CursorPager
           cursor={cursor}
           next={page.data.next_cursor}
+          isStale={page.isStale}
           shown={page.data.positions.length}
           what="markets"
           onCursor={(next) => setQuery({ [AFTER]: next })}

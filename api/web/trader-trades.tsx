@@ -75,6 +75,7 @@ export function TraderTrades(props: { readonly address: string; readonly refresh
         <CursorPager
           cursor={cursor}
           next={answer.data.next_cursor}
+          isStale={answer.isStale}
           shown={answer.data.trades.length}
           what="trades"
           onCursor={(next) => setQuery({ cursor: next })}

@@ -78,6 +78,34 @@ export function leaderboardTests(stage: Stage): void {
       expect(urls.filter((one) => one.includes('/v1/analytics/leaderboard'))).toHaveLength(1);
     });
 
+    test('turns no page while the answer for other settings is awaited', async () => {
+      const { page } = await stage.at('/leaderboard?time_frame=30D&limit=20');
+      const isStale = () =>
+        page.getByRole('button', { name: 'Next' }).getAttribute('aria-disabled');
+      await expect.poll(isStale).toBe('false');
+      const asked = Promise.withResolvers<void>();
+      await page.route('**/v1/analytics/leaderboard?*', async (route) => {
+        await asked.promise;
+        await route.continue();
+      });
+      await page.getByRole('radio', { name: '7D' }).check();
+      await expect.poll(isStale).toBe('true');
+      await page.getByRole('button', { name: 'Next' }).click({ force: true });
+      expect(page.url()).not.toContain('offset');
+      asked.resolve();
+      await expect.poll(isStale).toBe('false');
+    });
+
+    test('has one page for a key of the demo tier', async () => {
+      const { page } = await stage.at('/llms.txt', { key: '' });
+      // No key of this service is of that tier: the answers are those of the other key.
+      await page.route(/\/v[12]\//, (route) =>
+        route.continue({ headers: { ...route.request().headers(), 'x-service-key': stage.key } }),
+      );
+      await page.goto(`${stage.url}/leaderboard#key=fs_demo_`);
+      await expectText(page.locator('main'), 'the others need a key above the demo tier');
+    });
+
     test('says what the server says of a setting that it refuses, and of nobody', async () => {
       const { page } = await stage.at('/leaderboard?time_frame=1H&min_win_rate=101');
       await expectText(page.getByRole('alert'), 'min_win_rate: got "101"');
