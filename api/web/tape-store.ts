@@ -16,6 +16,7 @@ import {
   type StreamOptions,
   type StreamState,
 } from '../client/index.ts';
+import { serverMs } from './client.ts';
 import { span } from './format.ts';
 
 export type RowState = 'pending' | 'final' | 'void';
@@ -143,6 +144,11 @@ export class TapeStore {
     this.#close();
   }
 
+  dismissNotice(): void {
+    this.#resume = undefined;
+    this.notice.value = undefined;
+  }
+
   async #read(open: Open, signal: AbortSignal): Promise<void> {
     try {
       const events = open({ signal, onState: (state) => this.#changeState(state) });
@@ -184,9 +190,11 @@ export class TapeStore {
     else own.push(row);
     if (this.rows.length > ROWS_MAX + ROWS_SLACK) this.#drop();
     // The rows that the tape opens with are not new.
-    if (row.detectedAtMs > this.#openedAtMs - RATE_SECONDS * 1_000) this.#arrivals.push(Date.now());
+    if (row.detectedAtMs > serverMs(this.#openedAtMs) - RATE_SECONDS * 1_000) {
+      this.#arrivals.push(Date.now());
+    }
     this.cursor = row.cursor;
-    if (this.#resume !== undefined && row.detectedAtMs < this.#resume.atMs) {
+    if (this.#resume !== undefined && row.detectedAtMs < serverMs(this.#resume.atMs)) {
       this.#resume.caughtUp += 1;
     }
     this.#changed();

@@ -235,12 +235,7 @@ function Notice({ store, onRetry }: { readonly store: TapeStore; readonly onRetr
   return (
     <p class={`stream-notice ${notice.kind}`} role="status">
       <span>{notice.text}</span>
-      <button
-        type="button"
-        onClick={() => {
-          store.notice.value = undefined;
-        }}
-      >
+      <button type="button" onClick={() => store.dismissNotice()}>
         Dismiss
       </button>
     </p>

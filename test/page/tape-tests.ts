@@ -67,6 +67,10 @@ export function tapeTests(stage: Stage): void {
       await page.locator('tr[data-cursor]').nth(5).waitFor();
       await asleep(page, () => page.clock.fastForward(SLEPT_MS));
       await expectText(page.locator('.stream-notice.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
+      await page.getByRole('button', { name: 'Dismiss' }).click();
+      // The count of what was missed goes on for some seconds.
+      await page.clock.runFor(2_000);
+      expect(await page.locator('.stream-notice').count()).toBe(0);
       await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(SETTLED_ROWS);
       await expectWhole(page);
     });
@@ -303,6 +307,15 @@ export function tapeTests(stage: Stage): void {
     await page.locator('.alert').waitFor();
     await publish({ ...ownMatch, txHash: hash(79) });
     await expectText(page.locator('.alert'), 'and 1 more');
+  });
+
+  test('counts what is new by the clock of the server, if that of the visitor is an hour ahead', async () => {
+    const { page } = await stage.at('/llms.txt', { key: '', clock: true });
+    await page.clock.setSystemTime(Date.now() + 3_600_000);
+    await page.goto(`${stage.url}/tape#key=${stage.key}`);
+    await expect
+      .poll(() => page.locator('[data-stream]').innerText())
+      .toMatch(/[1-9]\.\d events\/s/);
   });
 
   test('the matches of a market: while they are held, all that come are counted, and states change', async () => {
