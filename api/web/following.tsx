@@ -239,13 +239,10 @@ const MARKETS: readonly Column<Priced>[] = [
   },
   {
     ...{ title: 'Change, 24 h', class: 'figure' },
-    cell: ({ candles }) => {
-      const [first, last] = [candles[0], candles.at(-1)];
-      return first === undefined || last === undefined ? (
-        '–'
-      ) : (
-        <Change micro={last.close - first.open} />
-      );
+    cell: ({ candles: [first], detail }) => {
+      // Of a market that was resolved, the last close is not the price.
+      const price = detail?.mark.price_1 ?? null;
+      return first === undefined || price === null ? '–' : <Change micro={price - first.open} />;
     },
   },
   {

@@ -15,6 +15,7 @@ type Market = {
   outcome_1: string;
   outcome_2: string;
   winning_outcome: string;
+  resolved_at: string;
   result: number;
 };
 type Mark = { price_1: number | null; price_2: number | null };
@@ -369,6 +370,28 @@ export function marketTests(stage: Stage): void {
     expect(await page.getByRole('radio', { name: 'All' }).isChecked()).toBe(true);
     expect(await page.locator('[data-stream]').count()).toBe(0);
     await screenshot(page, 'market-resolved');
+  });
+
+  test('following: a market that was resolved today has changed to what it pays', async () => {
+    const { markets } = await stage.service.get<List>('/v2/markets?status=resolved&limit=100');
+    let id = 0;
+    for (const { market, mark } of markets) {
+      if (Date.parse(market.resolved_at) < Date.now() - 43_200_000) continue;
+      const { candles } = await stage.service.get<Candles>(`/v2/markets/${market.id}/candles`);
+      if (candles.at(-1)?.close !== mark.price_1) id = market.id;
+      if (id !== 0) break;
+    }
+    expect(id).toBeGreaterThan(0);
+    const value = JSON.stringify([{ id: String(id), name: '' }]);
+    const localStorage = [{ name: 'fillstream.followed.markets', value }];
+    const storageState = { cookies: [], origins: [{ origin: stage.url, localStorage }] };
+    const watched = await stage.at('/following', { storageState });
+    await agree(async () => {
+      const { mark } = watched.answer<Detail>(`/v2/markets/${id}`);
+      const { candles } = watched.answer<Candles>(`/v2/markets/${id}/candles`);
+      const [cells] = await texts(watched.page.locator('.market-table tbody tr'));
+      expect(cells?.[2]).toBe(change((mark.price_1 ?? 0) - (candles[0]?.open ?? 0)));
+    });
   });
 
   test('an unknown address is said in the frame of the page, and answered with 404', async () => {
