@@ -183,7 +183,7 @@ export function Siblings({
           class="more"
           href={`/markets?event=${encodeURIComponent(slug)}&status=all&sort_by=volume`}
         >
-          All {count(others.length + 1)}
+          All {answer.data?.next_cursor === '' ? count(others.length + 1) : ''}
         </a>
       </div>
       <Problem problem={answer.problem} answer={answer} />
