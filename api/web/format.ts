@@ -85,6 +85,12 @@ export function priceText(micro: number | null): string {
   return `${Math.floor(tenths / 10)}${tenths % 10 === 0 ? '' : `.${tenths % 10}`}¢`;
 }
 
+/** The label of a price axis at this number of cents: none beyond 0 and 100, where there are no prices. */
+export function centsTick(value: number): string {
+  const cents = Math.round(value * 100) / 100;
+  return cents < 0 || cents > 100 ? '' : `${cents}¢`;
+}
+
 /** A difference of prices in micro-USD: `+3.2¢`. */
 export function changeText(micro: number): string {
   return `${signed(BigInt(micro) * 100n, 1)}¢`;

@@ -8,7 +8,7 @@ import uPlot from 'uplot';
 import type { Candle } from './answers.ts';
 import { timeTicks } from './chart.tsx';
 import type { FollowedTrade } from './followed-trades.ts';
-import { count, priceText, short, timeMs, timeText, units } from './format.ts';
+import { centsTick, count, priceText, short, timeMs, timeText, units } from './format.ts';
 import { colour, colours } from './theme.ts';
 
 export type ChartKind = 'candles' | 'line';
@@ -295,7 +295,7 @@ function optionsOf(
       {
         ...axis,
         ...{ scale: 'cents', side: 1, size: AXIS_PIXELS, space: 44 },
-        values: (_plot, values) => values.map((value) => `${Math.round(value * 10) / 10}¢`),
+        values: (_plot, values) => values.map(centsTick),
       },
     ],
     series: [

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { paid, signed, tone } from '../../api/web/format.ts';
+import { centsTick, paid, signed, tone } from '../../api/web/format.ts';
 
 test.each([
   [100, 'won: pays 100¢ a share'],
@@ -9,6 +9,17 @@ test.each([
   [0, 'lost'],
 ])('an outcome that pays %i of 100: %s', (cents, text) => {
   expect(paid(cents)).toBe(text);
+});
+
+test.each([
+  [-0.5, ''],
+  [0, '0¢'],
+  [0.25, '0.25¢'],
+  [0.1 + 0.2, '0.3¢'],
+  [100, '100¢'],
+  [100.5, ''],
+])('a price axis is labelled at %d: "%s"', (value, text) => {
+  expect(centsTick(value)).toBe(text);
 });
 
 test.each([
