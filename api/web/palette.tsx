@@ -119,6 +119,8 @@ function Finder({ close }: { readonly close: () => void }) {
     else open(path);
   }
   function onKeyDown(event: KeyboardEvent): void {
+    // The key is for the input method.
+    if (event.isComposing) return;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step !== undefined && items.length > 0) {
       setAt((Math.min(at, items.length - 1) + step + items.length) % items.length);

@@ -482,6 +482,10 @@ export function findTests(stage: Stage): void {
       await expectText(page.getByRole('option').first(), market.question);
       expect(await faults(page)).toEqual([]);
       await screenshot(page, 'palette');
+      // Enter that ends the input of, say, a Chinese word is not meant for the palette.
+      const composed =
+        "new KeyboardEvent('keydown', { key: 'Enter', isComposing: true, bubbles: true, cancelable: true })";
+      expect(await page.evaluate(`document.activeElement.dispatchEvent(${composed})`)).toBe(true);
       await page.keyboard.press('ArrowDown');
       await page.keyboard.press('ArrowUp');
       await page.keyboard.press('Enter');
