@@ -3,7 +3,7 @@
  * stream. While it is paused, scrolled away, hovered or focused, it holds still and counts new rows. A row renders
  * again only when its state changes, and keeps its place.
  */
-import type { VNode } from 'preact';
+import type { TargetedFocusEvent, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { amount, cents, clock, count, exact, shortAddress } from './format.ts';
 import type { Participant, Row, TapeStore } from './tape-store.ts';
@@ -279,6 +279,11 @@ export function useHeld() {
   const [isFocused, setFocused] = useState(false);
   const release = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => () => clearTimeout(release.current), []);
+  const section = useRef<Element | undefined>(undefined);
+  // Only Chromium tells that the focus left with an element that was removed.
+  useEffect(() => {
+    if (section.current?.contains(document.activeElement) === false) setFocused(false);
+  });
   const isMouse = (event: PointerEvent) => event.pointerType !== 'touch';
   return {
     is: isPointed ? 'point at it' : isFocused ? 'are in it' : undefined,
@@ -293,8 +298,10 @@ export function useHeld() {
         // The click follows after the finger was lifted.
         if (!isMouse(event)) release.current = setTimeout(() => setPointed(false), TOUCHED_MS);
       },
-      onFocusIn: (event: FocusEvent) =>
-        setFocused(event.target instanceof Element && event.target.matches(':focus-visible')),
+      onFocusIn: (event: TargetedFocusEvent<Element>) => {
+        section.current = event.currentTarget;
+        setFocused(event.target instanceof Element && event.target.matches(':focus-visible'));
+      },
       onFocusOut: () => setFocused(false),
     },
   };

@@ -283,6 +283,52 @@ export function tapeTests(stage: Stage): void {
     );
   });
 
+  test('counts what is new by the clock of the server, if that of the visitor is an hour ahead', async () => {
+    const { page } = await stage.at('/llms.txt', { key: '', clock: true });
+    await page.clock.setSystemTime(Date.now() + 3_600_000);
+    await page.goto(`${stage.url}/tape#key=${stage.key}`);
+    await expect
+      .poll(() => page.locator('[data-stream]').innerText())
+      .toMatch(/[1-9]\.\d events\/s/);
+  });
+
+  test('is no longer held once the row that had the focus is gone', async () => {
+    const { page } = await stage.at('/tape');
+    await expect.poll(() => rowCount(page)).toBeGreaterThanOrEqual(150);
+    // Other browsers than Chromium do not tell.
+    await page.evaluate(
+      `addEventListener('focusout', (event) => event.stopImmediatePropagation(), true)`,
+    );
+    await page.keyboard.press('j');
+    await expectText(page.locator('.held'), 'paused while you are in it');
+    await scrollTo(page, 3_000);
+    await expect.poll(() => page.evaluate('document.activeElement === document.body')).toBe(true);
+    await scrollTo(page, 0);
+    await page.locator('.held').waitFor({ state: 'detached' });
+  });
+
+  test('the matches of a market: while they are held, all that come are counted, and states change', async () => {
+    type List = { markets: { market: { condition_id: `0x${string}` } }[] };
+    const { markets } = await stage.service.get<List>('/v2/markets?limit=1');
+    const conditionId = markets[0]?.market.condition_id ?? '0x';
+    const { page } = await stage.at(`/market/${conditionId}`);
+    await page.locator('.market-tape [data-stream=live]').waitFor();
+    const numbered = (n: number) =>
+      match(n, { txHash: hash(100 + n), conditionId, detectedAtMs: Date.now() });
+    const held = numbered(0);
+    await publish(held);
+    const row = page.locator(`[data-match="${idOf(held)}"]`);
+    await row.waitFor();
+    await page.locator('.match-scroll').hover();
+    const state = page.locator('.market-tape .state');
+    await expectText(state, 'paused');
+    // More than the list has.
+    await publish(...Array.from({ length: 60 }, (_, n) => numbered(n + 1)));
+    await publish({ kind: 'restored', ...about(held) });
+    await expect.poll(() => row.getAttribute('class')).toBe('final');
+    expect(Number(/· (\d+) new/.exec(await state.innerText())?.[1])).toBeGreaterThanOrEqual(60);
+  });
+
   test('alerts go on if the browser refuses a notification', async () => {
     const { address } = ownMatch.taker.trader;
     const localStorage = [
@@ -307,37 +353,6 @@ export function tapeTests(stage: Stage): void {
     await page.locator('.alert').waitFor();
     await publish({ ...ownMatch, txHash: hash(79) });
     await expectText(page.locator('.alert'), 'and 1 more');
-  });
-
-  test('counts what is new by the clock of the server, if that of the visitor is an hour ahead', async () => {
-    const { page } = await stage.at('/llms.txt', { key: '', clock: true });
-    await page.clock.setSystemTime(Date.now() + 3_600_000);
-    await page.goto(`${stage.url}/tape#key=${stage.key}`);
-    await expect
-      .poll(() => page.locator('[data-stream]').innerText())
-      .toMatch(/[1-9]\.\d events\/s/);
-  });
-
-  test('the matches of a market: while they are held, all that come are counted, and states change', async () => {
-    type List = { markets: { market: { condition_id: `0x${string}` } }[] };
-    const { markets } = await stage.service.get<List>('/v2/markets?limit=1');
-    const conditionId = markets[0]?.market.condition_id ?? '0x';
-    const { page } = await stage.at(`/market/${conditionId}`);
-    await page.locator('.market-tape [data-stream=live]').waitFor();
-    const numbered = (n: number) =>
-      match(n, { txHash: hash(100 + n), conditionId, detectedAtMs: Date.now() });
-    const held = numbered(0);
-    await publish(held);
-    const row = page.locator(`[data-match="${idOf(held)}"]`);
-    await row.waitFor();
-    await page.locator('.match-scroll').hover();
-    const state = page.locator('.market-tape .state');
-    await expectText(state, 'paused');
-    // More than the list has.
-    await publish(...Array.from({ length: 60 }, (_, n) => numbered(n + 1)));
-    await publish({ kind: 'restored', ...about(held) });
-    await expect.poll(() => row.getAttribute('class')).toBe('final');
-    expect(Number(/· (\d+) new/.exec(await state.innerText())?.[1])).toBeGreaterThanOrEqual(60);
   });
 
   /** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
