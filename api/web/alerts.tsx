@@ -8,7 +8,7 @@ import { FillstreamError, type LabelledMatch } from '../client/index.ts';
 import { fillstream } from './client.ts';
 import { Ago } from './figures.tsx';
 import { followed } from './follow.tsx';
-import { amount, cents, count, shortAddress } from './format.ts';
+import { amount, cents, count, nameOf } from './format.ts';
 import { go, route } from './route.ts';
 import { readStored, tabChannel, writeStored } from './stored.ts';
 
@@ -188,11 +188,10 @@ function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
     .filter(({ trader }) => traders.has(trader.address.toLowerCase()))
     .toSorted((a, b) => Number(b.usdc) - Number(a.usdc));
   const { outcome, shares, side, trader, usdc } = fill;
-  const who = trader.name === '' ? shortAddress(trader.address) : trader.name;
   const what = `${side === 'BUY' ? 'bought' : 'sold'} ${outcome} at ${cents(usdc, shares)}`;
   return {
     ...{ id: match.match_id, isVoid: false },
-    title: `${who} ${what} for ${amount(usdc)} USDC`,
+    title: `${nameOf(trader)} ${what} for ${amount(usdc)} USDC`,
     text: market.question,
     path: market.id === '0' ? `/trader/${trader.address}` : `/market/${market.id}`,
     time: match.timestamp,

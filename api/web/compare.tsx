@@ -6,7 +6,7 @@ import { Chart } from './chart.tsx';
 import { Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import { followed } from './follow.tsx';
-import { count, short, shortAddress, signed, timeMs, units } from './format.ts';
+import { count, nameOf, short, shortAddress, signed, timeMs, units } from './format.ts';
 import { Picture } from './picture.tsx';
 import { query, setQuery } from './route.ts';
 import { CardTable, type Column } from './table.tsx';
@@ -124,7 +124,7 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
       <div class="offers" role="status">
         {offers.map(({ id, name, image }) => (
           <button key={id} type="button" onClick={() => add(id)}>
-            <Picture id={id} image={image} /> {name === '' ? shortAddress(id) : name}
+            <Picture id={id} image={image} /> {nameOf({ name, address: id })}
           </button>
         ))}
         {asked === '' || !isCurrent || offers.length > 0

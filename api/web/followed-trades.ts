@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import type { Market, TraderTrades } from './answers.ts';
 import { followed } from './follow.tsx';
-import { cents, shortAddress, timeMs } from './format.ts';
+import { cents, nameOf, timeMs } from './format.ts';
 import { useAnswers } from './use-answer.tsx';
 
 /** Only this many traders, followed most recently; more marks could not be distinguished. */
@@ -40,7 +40,7 @@ export function useFollowedTrades(
   const traders = useMemo(() => {
     const of = `market=${market.condition_id}&from=${day}&limit=${TRADES_MAX}`;
     return all.slice(-TRADERS_MAX).map(({ id, name }) => ({
-      name: name === '' ? shortAddress(id) : name,
+      name: nameOf({ name, address: id }),
       path: `/v2/traders/${id}/trades?${of}`,
     }));
   }, [all, market.condition_id, day]);

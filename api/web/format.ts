@@ -101,6 +101,11 @@ export function shortAddress(address: string): string {
   return `${address.slice(0, 6)}…${address.slice(-4)}`;
 }
 
+/** A trader's name, or the address of one without. */
+export function nameOf(trader: { readonly name: string; readonly address: string }): string {
+  return trader.name === '' ? shortAddress(trader.address) : trader.name;
+}
+
 /** Milliseconds since the epoch of an API time, with `T` or a space; undefined for ''. */
 export function timeMs(text: string): number | undefined {
   if (text === '') return undefined;

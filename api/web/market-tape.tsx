@@ -4,7 +4,7 @@ import type { Market, MarketTrades } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { Side, TransactionLink, Usdc } from './figures.tsx';
-import { cents, clock, count, shortAddress, timeMs, timeText } from './format.ts';
+import { cents, clock, count, nameOf, timeMs, timeText } from './format.ts';
 import { useHeld } from './tape-list.tsx';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
@@ -161,7 +161,7 @@ function Matches({ matches }: { readonly matches: readonly Match[] }) {
             </td>
             <td class="match-taker">
               <a href={`/trader/${match.taker.address.toLowerCase()}`} title={match.taker.address}>
-                {match.taker.name === '' ? shortAddress(match.taker.address) : match.taker.name}
+                {nameOf(match.taker)}
               </a>
             </td>
             <td class="match-link">

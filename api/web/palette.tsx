@@ -4,7 +4,7 @@
  */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
-import { amount, count, shortAddress } from './format.ts';
+import { amount, count, nameOf, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
 import { type Recent, recent } from './recent.ts';
 import { go, REFERENCE, routeOf } from './route.ts';
@@ -259,7 +259,7 @@ function groupsOf(found: Search | undefined): readonly Group[] {
     const { address, name, profile_image: image } = profile;
     return {
       path: `/trader/${address.toLowerCase()}`,
-      title: name === '' ? shortAddress(address) : name,
+      title: nameOf(profile),
       sub: `${name === '' ? '' : `${shortAddress(address)} · `}${count(fills)} fills`,
       picture: { id: address, image },
     };

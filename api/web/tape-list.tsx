@@ -5,8 +5,8 @@
  */
 import type { TargetedFocusEvent, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { amount, cents, clock, count, exact, shortAddress } from './format.ts';
-import type { Participant, Row, TapeStore } from './tape-store.ts';
+import { amount, cents, clock, count, exact, nameOf } from './format.ts';
+import type { Row, TapeStore } from './tape-store.ts';
 
 /** Must match the style sheet: on a phone, a row has two lines. */
 const ROW_PIXELS = 30;
@@ -324,8 +324,4 @@ function heat(usdc: string): number {
 
 function rowPixelsNow(): number {
   return PHONE.matches ? PHONE_ROW_PIXELS : ROW_PIXELS;
-}
-
-function nameOf({ name, address }: Participant): string {
-  return name === '' ? shortAddress(address) : name;
 }

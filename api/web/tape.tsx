@@ -16,7 +16,7 @@ import {
   parametersOf,
   settingsOf,
 } from './filters.tsx';
-import { count, shortAddress, span, timeText } from './format.ts';
+import { count, nameOf, span, timeText } from './format.ts';
 import { viewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { type Column, Table } from './table.tsx';
@@ -248,7 +248,7 @@ const PARTICIPANT: readonly Column<Participant & { readonly index: number }>[] =
     title: 'Trader',
     cell: ({ address, name }) => (
       <a href={`/trader/${address}`} title={address}>
-        {name === '' ? shortAddress(address) : name}
+        {nameOf({ name, address })}
       </a>
     ),
   },

@@ -5,7 +5,7 @@ import type { Trader as Answer, Positions, TraderV2, Window } from './answers.ts
 import { CopyButton, Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Tile, Usdc, WinRate } from './figures.tsx';
 import { Star } from './follow.tsx';
-import { count, day, shortAddress } from './format.ts';
+import { count, day, nameOf } from './format.ts';
 import { Picture } from './picture.tsx';
 import { remember } from './recent.ts';
 import { CardTable, type Column } from './table.tsx';
@@ -44,7 +44,7 @@ export function Trader({ address }: { readonly address: string }) {
   useEffect(() => {
     document.title = `${name} – Fillstream`;
     if (first.data !== undefined) {
-      const title = first.data.profile.name || shortAddress(address);
+      const title = nameOf({ ...first.data.profile, address });
       const { profile_image: image } = first.data.profile;
       remember({ kind: 'trader', path: `/trader/${address.toLowerCase()}`, title, image });
     }
@@ -66,7 +66,7 @@ export function Trader({ address }: { readonly address: string }) {
       <header class="who">
         <Picture id={profile.address} image={profile.profile_image} size={44} />
         <div>
-          <h1>{profile.name === '' ? shortAddress(profile.address) : profile.name}</h1>
+          <h1>{nameOf(profile)}</h1>
           <p class="sub">
             <Star kind="trader" id={profile.address} name={profile.name} />
             <a href={`/compare?traders=${profile.address.toLowerCase()}`}>Compare</a>
