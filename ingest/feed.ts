@@ -28,6 +28,8 @@ import type { Metadata } from './metadata.ts';
 
 /** Ids of matches and of their sequels. */
 const IDS_MAX = 400_000;
+/** A match is shown at most this long before or after the time of its block. */
+const FORGOTTEN_SLACK_MS = 60_000;
 const SEQUEL_SUBJECTS = {
   void: FEED_VOID_SUBJECT,
   restored: FEED_RESTORED_SUBJECT,
@@ -60,15 +62,27 @@ export type ShownMatch = {
 export class FeedWriter {
   readonly #writer: Pick<StreamWriter, 'append' | 'flush'>;
   readonly #metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>;
-  readonly #ids = new LRUCache<string, true>(upTo(IDS_MAX));
+  readonly #idsMax: number;
+  /** With the time of a match that was shown before it was final, else 0. */
+  readonly #ids: LRUCache<string, number>;
+  /** Times of matches that were shown before they were final and whose ids were dropped. */
+  readonly #forgotten: { readonly fromMs: number; toMs: number }[] = [];
   #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     writer: Pick<StreamWriter, 'append' | 'flush'>,
     metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>,
+    idsMax = IDS_MAX,
   ) {
     this.#writer = writer;
     this.#metadata = metadata;
+    this.#idsMax = idsMax;
+    this.#ids = new LRUCache({
+      ...upTo(idsMax),
+      dispose: (shownAtMs, _id, reason) => {
+        if (reason === 'evict' && shownAtMs > 0) this.#forget(shownAtMs, shownAtMs);
+      },
+    });
   }
 
   /**
@@ -84,13 +98,16 @@ export class FeedWriter {
     const first = await firstMessageAtOrAfter(nats, FEED_STREAM, sinceMs);
     if (first === undefined) return false;
     const { firstSequence, lastSequence } = await streamState(nats, FEED_STREAM);
-    const sequence = Math.max(first.sequence, lastSequence - IDS_MAX + 1);
-    for await (const message of storedSince(nats, FEED_STREAM, { sequence })) {
-      this.remember(message.messageId);
-      visit(message);
-    }
+    const sequence = Math.max(first.sequence, lastSequence - this.#idsMax + 1);
     // FEED removes its oldest messages first.
     const isHeld = first.sequence === 1 || first.sequence > firstSequence;
+    let isRead = sequence === first.sequence;
+    for await (const message of storedSince(nats, FEED_STREAM, { sequence })) {
+      if (!isRead) this.#forget(isHeld ? first.timestampMs : sinceMs, message.timestampMs);
+      isRead = true;
+      this.remember(message.messageId, message.timestampMs);
+      visit(message);
+    }
     return isHeld && sequence === first.sequence;
   }
 
@@ -99,16 +116,19 @@ export class FeedWriter {
     return this.#ids.has(id);
   }
 
-  remember(id: string): void {
-    this.#ids.set(id, true);
+  /** `shownAtMs`: when a match was shown, if it may not have been final yet. */
+  remember(id: string, shownAtMs = 0): void {
+    this.#ids.set(id, shownAtMs);
   }
 
   /**
-   * Publishes the match and resolves with it when it is stored. Resolves with undefined if it was shown before.
+   * Publishes the match and resolves with it when it is stored. Resolves with undefined if it was shown before, or if
+   * its block is final and from a time whose ids were dropped, because LEDGER was far behind the head.
    */
   async show(match: ShownMatch): Promise<FeedMatch | undefined> {
-    if (this.#ids.has(match.id)) return undefined;
-    this.remember(match.id);
+    const isFinal = match.sent === null;
+    if (this.#ids.has(match.id) || (isFinal && this.#forgot(match.detectedAtMs))) return undefined;
+    this.remember(match.id, isFinal ? 0 : match.detectedAtMs);
     await this.#learn(match);
     const message: FeedMatch = {
       kind: 'match',
@@ -170,6 +190,21 @@ export class FeedWriter {
     if (waitMs > 0 && endedAt - startedAt >= waitMs - 1) {
       this.#impatientUntilMs = endedAt + METADATA_PAUSE_MS;
     }
+  }
+
+  #forget(fromMs: number, toMs: number): void {
+    const last = this.#forgotten.at(-1);
+    // Ids are dropped in the order in which they were shown. A pause, for instance an outage, stays between two ranges.
+    if (last !== undefined && fromMs - last.toMs <= FORGOTTEN_SLACK_MS) {
+      last.toMs = Math.max(last.toMs, toMs);
+    } else this.#forgotten.push({ fromMs, toMs });
+  }
+
+  #forgot(timeMs: number): boolean {
+    return this.#forgotten.some(
+      ({ fromMs, toMs }) =>
+        timeMs >= fromMs - FORGOTTEN_SLACK_MS && timeMs <= toMs + FORGOTTEN_SLACK_MS,
+    );
   }
 
   #fill(fill: ShownFill): FeedFill {

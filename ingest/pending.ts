@@ -458,8 +458,8 @@ export function followOther(
   feed: FeedWriter,
   pending: PendingMatches,
 ): void {
-  const { messageId: id } = message;
-  feed.remember(id);
+  const { messageId: id, timestampMs } = message;
+  feed.remember(id, timestampMs);
   const event = decoded(message);
   if (event?.kind === 'void') pending.voidedElsewhere(event);
   if (event?.kind === 'restored') pending.restoredElsewhere(event.matchId);

@@ -5,8 +5,10 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
 import { decodeFeedEvent, FEED_STREAM } from '../../ingest/contract.ts';
+import { FeedWriter } from '../../ingest/feed.ts';
 import { LEDGER_STREAM, storedMessages } from '../../ingest/ledger.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
+import { address, fill, hash, market } from '../unit/feed-matches.ts';
 import { type StillDevnet, startStillDevnet } from './chain-harness.ts';
 
 const TRADES = 6;
@@ -143,4 +145,31 @@ test('after a rewind: the matches that FEED has not shown', async () => {
   );
   await finished('ingest/main.ts', 'rewind', '--to-block', `${first?.block}`, '--yes');
   expect(await shownAgain()).toEqual([`match ${txHash}`, `final ${txHash}`]);
+});
+
+test('after a restart that reads only the newest ids: no final match of the time before them', async () => {
+  const [first] = await trade(2);
+  await run.stop();
+  const published: string[] = [];
+  const writer = {
+    append: async ({ id }: { id: string }) => published.push(id),
+    flush: async () => undefined,
+  };
+  const metadata = {
+    learn: async () => undefined,
+    feedMarket: () => market(),
+    feedTrader: () => fill(1).trader,
+  };
+  const again = new FeedWriter(writer, metadata, 2);
+  const messages = storedSince(nats, FEED_STREAM, { sequence: first?.sequence ?? 0 });
+  const { value } = await messages[Symbol.asyncIterator]().next();
+  expect(await again.restore(nats, 0, () => undefined)).toBe(false);
+  const taker = { ...fill(1), trader: address(1), tokenId: 1n, order: null };
+  const final = (id: string, detectedAtMs: number) => ({
+    ...{ id, txHash: hash(1), exchange: address(9), conditionId: hash(1), detectedAtMs },
+    ...{ pending: false, sent: null, taker, makers: [taker] },
+  });
+  await again.show(final('forgotten', value?.timestampMs ?? 0));
+  await again.show(final('new', Date.now() + 3_600_000));
+  expect(published).toEqual(['new']);
 });

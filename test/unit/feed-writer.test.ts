@@ -4,7 +4,7 @@ import { FeedWriter, type ShownMatch } from '../../ingest/feed.ts';
 import { address, fill, hash, market } from './feed-matches.ts';
 
 /** A writer whose metadata never arrives; records how long each match would have waited for it. */
-function setUp() {
+function setUp(idsMax?: number) {
   const waits: number[] = [];
   const published: string[] = [];
   const writer = new FeedWriter(
@@ -20,6 +20,7 @@ function setUp() {
       feedMarket: () => market(),
       feedTrader: () => fill(1).trader,
     },
+    idsMax,
   );
   return { writer, waits, published };
 }
@@ -45,5 +46,25 @@ describe('FeedWriter', () => {
     const both = await Promise.all([writer.show(shown(1)), writer.show(shown(1))]);
     expect(both.map((message) => message !== undefined)).toEqual([true, false]);
     expect(published).toEqual(['match 1']);
+  });
+
+  test('does not show a final match again after its id was dropped', async () => {
+    const { writer, published } = setUp(2);
+    const early = (n: number): ShownMatch => ({
+      ...shown(n),
+      ...{ detectedAtMs: n * 3_600_000, sent: { sender: address(1), nonce: n } },
+    });
+    const final = (n: number, detectedAtMs = n * 3_600_000) => ({ ...shown(n), detectedAtMs });
+    for (const n of [5, 6, 20, 21]) await writer.show(early(n));
+    // Ids of 5 and 6 were dropped; an outage began after 6.
+    await writer.show(final(5));
+    await writer.show(final(6, 6 * 3_600_000 + 2_000));
+    await writer.show(final(21));
+    expect(published).toEqual(['match 5', 'match 6', 'match 20', 'match 21']);
+    for (const n of [4, 7, 8, 9, 22]) await writer.show(final(n));
+    expect(published.slice(4)).toEqual([4, 7, 8, 9, 22].map((n) => `match ${n}`));
+    // Those dropped 20 and 21.
+    await writer.show(final(20));
+    expect(published.length).toBe(9);
   });
 });
