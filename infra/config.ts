@@ -123,7 +123,7 @@ export const IngestConfig = z.object({
   ),
   RPC_WS_URL: urls((url) => hasProtocol(url, /^wss?:$/), 'ws:// or wss:// URLs').optional(),
   GAMMA_URL: z.url({ protocol: /^https?$/ }).default('http://127.0.0.1:8546'),
-  START_BLOCK: z.coerce.number().int().nonnegative().default(0),
+  START_BLOCK: z.coerce.number().int().nonnegative().optional(),
   RESOLUTIONS_FROM_BLOCK: z.coerce.number().int().nonnegative().optional(),
   FINALITY: z
     .union([z.literal('finalized'), z.coerce.number().int().min(0).max(1_000)])

@@ -57,15 +57,15 @@ export async function readEnd(nats: Nats): Promise<LedgerEnd> {
 }
 
 /**
- * First block of LEDGER. It is decided once, while LEDGER is empty, and kept: after an interrupted start, ingest
- * begins with the same block again. Throws LedgerStateError if a backfill requires another one.
+ * First block of LEDGER. While LEDGER is empty, the given block counts; without one, that of an earlier start, for
+ * instance of an interrupted backfill. Throws LedgerStateError if a backfill requires another one.
  */
 export async function settleStart(
   nats: Nats,
   kv: Kv,
   wanted: {
-    /** First block for an empty LEDGER. */
-    readonly startBlock: number;
+    /** First block for an empty LEDGER; undefined if none was given. */
+    readonly startBlock: number | undefined;
     /** A backfill requires its block; the follower accepts any first block of LEDGER. */
     readonly insists: boolean;
   },
@@ -75,15 +75,17 @@ export async function settleStart(
   const entry = await kv.get(START_KEY);
   const stored = entry === undefined ? undefined : Number(new TextDecoder().decode(entry.value));
   if (end.storedAtMs === 0) {
-    const start = insists ? startBlock : (stored ?? startBlock);
+    const start = startBlock ?? stored ?? 0;
     await kv.put(START_KEY, String(start));
     await kv.delete(FEED_START_KEY);
     return start;
   }
   // Without the bucket, for instance after an import.
-  const start = stored ?? (await oldestBlocks(nats))?.range.from ?? startBlock;
+  const start = stored ?? (await oldestBlocks(nats))?.range.from ?? startBlock ?? 0;
   const isNext = end.block !== undefined && startBlock === end.block.number + 1;
-  if (insists && startBlock !== start && !isNext) throw refusal(startBlock, start, end.block);
+  if (insists && startBlock !== undefined && startBlock !== start && !isNext) {
+    throw refusal(startBlock, start, end.block);
+  }
   return start;
 }
 

@@ -15,7 +15,7 @@ import {
   newestMessage,
   storedMessages,
 } from '../../ingest/ledger.ts';
-import { LedgerFencedError, LedgerWriter } from '../../ingest/ledger-writer.ts';
+import { LedgerFencedError, LedgerWriter, settleStart } from '../../ingest/ledger-writer.ts';
 import { planRewind, refuseHalfRewound, rewind } from '../../ingest/rewind.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 import { temporaryDirectory } from '../e2e/service.ts';
@@ -130,6 +130,21 @@ test('of two writers the one that was overtaken stops, and its message is not st
   expect((await storedBlocks()).map(({ number }) => number)).toEqual([1, 2]);
   one.close();
   other.close();
+});
+
+describe('the first block', () => {
+  const settle = (startBlock?: number, insists = false) =>
+    settleStart(nats, kv, { startBlock, insists });
+
+  test('of an empty LEDGER is the given one, else that of an earlier start', async () => {
+    expect(await settle()).toBe(0);
+    expect(await settle(7)).toBe(7);
+    expect(await settle(9, true)).toBe(9);
+    expect(await settle()).toBe(9);
+    await fill();
+    expect(await settle(7)).toBe(9);
+    await expect(settle(7, true)).rejects.toThrow('LEDGER begins with block 9');
+  });
 });
 
 describe('a rewind', () => {
