@@ -100,24 +100,24 @@ export class Archive {
   }
 
   /**
-   * Opens an archive to extend it, or creates one. Removes the files of an interrupted export. Throws ArchiveError for months
-   * without a manifest: they may be the only copy.
+   * Opens an archive to extend it, or creates one. Removes the unfinished files of an interrupted export, but no month, which
+   * may be the only copy. Throws ArchiveError for months without a manifest.
    */
   static async openToWrite(directory: string): Promise<Archive> {
     await mkdir(directory, { recursive: true });
     const found = await readdir(directory);
     const isNew = !found.includes(MANIFEST);
-    const archive = isNew ? new Archive(directory, []) : await Archive.open(directory);
-    const listed = new Set(archive.files.map(({ file }) => file));
-    const unlisted = found.filter((name) => OWN_FILES.test(name) && !listed.has(name));
-    const months = unlisted.filter((name) => name.startsWith('ledger-'));
+    const own = found.filter((name) => OWN_FILES.test(name));
+    const months = own.filter((name) => !name.endsWith('.part'));
     if (isNew && months.length > 0) {
       throw new ArchiveError(
         `${directory} has ${months.join(', ')}, but no ${MANIFEST}: restore it. If an interrupted first export left ` +
           'the file, delete it',
       );
     }
-    for (const name of unlisted) await rm(join(directory, name));
+    const archive = isNew ? new Archive(directory, []) : await Archive.open(directory);
+    const unfinished = own.filter((name) => name.endsWith('.part'));
+    for (const name of unfinished) await rm(join(directory, name));
     return archive;
   }
 

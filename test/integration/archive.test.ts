@@ -337,6 +337,15 @@ describe('a damaged archive', () => {
     expect(await readdir(copy)).toEqual(before);
   });
 
+  test('keeps its months if an older manifest does not list them', async () => {
+    const copy = newDirectory();
+    await cp(intact, copy, { recursive: true });
+    await list(copy, files.slice(0, 1));
+    const before = await readdir(copy);
+    await run('export', copy);
+    expect(await readdir(copy)).toEqual(before);
+  });
+
   test('is refused with the name of the file: altered byte, missing file, missing month', async () => {
     const name = String(files[1]?.file);
     await expectRefused(async (copy) => {
