@@ -21,7 +21,7 @@ import {
 import { LedgerWriter } from './ledger-writer.ts';
 import { refuseHalfRewound } from './rewind.ts';
 import { createStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
-import { rememberTrim, trimmedTo } from './whole-ledger.ts';
+import { rememberTrim, wasTrimmed } from './whole-ledger.ts';
 
 const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC), with counts and hashes in manifest.json.
 
@@ -36,8 +36,8 @@ const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC
       Only reads the archive again: hashes, links between blocks, counts.
 
   npm run import -- --from DIR
-      Checks the archive and appends to LEDGER what it lacks. LEDGER must be empty, or end within the
-      archive, and ingest must not run. May be interrupted and run again.
+      Checks the archive and appends to LEDGER what it lacks. LEDGER must be empty, or begin as the
+      archive does and end within it, and ingest must not run. May be interrupted and run again.
 
 Example: npm run export -- --to /archive/ledger --trim 6
 
@@ -155,7 +155,7 @@ async function startAfterArchive({
   const oldest = await oldestBlocks(nats);
   if (end === undefined) {
     const first = oldest?.range.from ?? 0;
-    if (first !== (await trimmedTo(kv)) + 1) return { sequence: 1, after: first - 1 };
+    if (!(await wasTrimmed(kv, first))) return { sequence: 1, after: first - 1 };
     throw new ArchiveError(
       `${archive.directory} is empty, but LEDGER begins with block ${first}, because the blocks before it are archived: continue that archive`,
     );
@@ -256,6 +256,12 @@ async function meetingPoint(nats: Nats, archive: Archive): Promise<number> {
   }
   const { to } = held.range;
   const archived = await firstOf(archive.messages(to - 1));
+  const begin = (await oldestBlocks(nats))?.range.from ?? 0;
+  if (archived?.json === held.json && begin > (archive.files[0]?.from ?? 0)) {
+    throw new ArchiveError(
+      `LEDGER begins with block ${begin} and is in chain order, so earlier blocks cannot be put before it: export the rest with --all, empty LEDGER (nats stream purge LEDGER) and import everything`,
+    );
+  }
   if (archived?.json === held.json) return to;
   const file = archive.files.find((one) => one.to >= to);
   throw new ArchiveError(

@@ -8,7 +8,7 @@ import { Archive, ArchiveError } from './archive.ts';
 import { type BlockRange, type BlocksMessage, messageAt, oldestBlocks } from './ledger.ts';
 import { INGEST_BUCKET } from './streams.ts';
 
-/** Key of the newest block that --trim removed from LEDGER. */
+/** Key of the newest block of each --trim, separated by commas. */
 const TRIMMED_KEY = 'trimmed_to';
 
 /** Where to read from: first the archived messages, then LEDGER. */
@@ -75,7 +75,7 @@ export class WholeLedger {
   }> {
     const oldest = await oldestBlocks(this.#nats);
     const begin = oldest?.range.from ?? Number.POSITIVE_INFINITY;
-    const isTrimmed = begin === (await trimmedTo(this.#kv)) + 1;
+    const isTrimmed = await wasTrimmed(this.#kv, begin);
     if (this.#directory === undefined) {
       if (!isTrimmed) return { oldest };
       throw new ArchiveError(
@@ -93,15 +93,20 @@ export class WholeLedger {
   }
 }
 
-/** The newest block that --trim removed; NaN if LEDGER was never trimmed. */
-export async function trimmedTo(kv: Kv): Promise<number> {
-  const entry = await kv.get(TRIMMED_KEY);
-  return entry === undefined ? Number.NaN : Number(new TextDecoder().decode(entry.value));
+/** Whether LEDGER, which begins with this block, does so because --trim removed the blocks before it. */
+export async function wasTrimmed(kv: Kv, begin: number): Promise<boolean> {
+  return (await trims(kv)).includes(begin - 1);
 }
 
 /** Records that LEDGER will begin after this block. Call it before the messages are removed. */
 export async function rememberTrim(kv: Kv, block: number): Promise<void> {
-  await kv.put(TRIMMED_KEY, String(block));
+  // If this trim ends before the removal, LEDGER still begins after an earlier one.
+  await kv.put(TRIMMED_KEY, [...new Set([...(await trims(kv)), block])].join(','));
+}
+
+async function trims(kv: Kv): Promise<readonly number[]> {
+  const entry = await kv.get(TRIMMED_KEY);
+  return entry === undefined ? [] : new TextDecoder().decode(entry.value).split(',').map(Number);
 }
 
 async function* none(): AsyncGenerator<never> {}

@@ -18,7 +18,7 @@ import {
 } from '../../ingest/ledger.ts';
 import { LedgerWriter } from '../../ingest/ledger-writer.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
-import { WholeLedger } from '../../ingest/whole-ledger.ts';
+import { rememberTrim, WholeLedger } from '../../ingest/whole-ledger.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 import {
   blockHash,
@@ -420,6 +420,12 @@ describe('npm run export -- --trim', () => {
     await run('export', archive, '--trim', '2');
     expect((await filesOf(archive)).slice(0, files.length)).toEqual(files);
     expect((await readAll(archive)).at(-1)).toBe(lastOf(BLOCKS));
+    expect(await refused('import', archive)).toContain('export the rest with --all, empty LEDGER');
+
+    // As after another trim that was killed before it removed anything.
+    await rememberTrim(await openKv(nats, INGEST_BUCKET), lastOf(BLOCKS));
+    await expect(alone.from()).rejects.toThrow('set LEDGER_ARCHIVE');
+    expect(await refused('export', newDirectory())).toContain('continue that archive');
   });
 
   test('a LEDGER that begins after the end of the archive is refused', async () => {
