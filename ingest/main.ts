@@ -55,7 +55,7 @@ import { decoded, followOther, PendingMatches, restoreFeed } from './pending.ts'
 import { PendingFeed } from './pending-feed.ts';
 import { refuseHalfRewound } from './rewind.ts';
 import { connectRpc, type Rpc } from './rpc.ts';
-import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
+import { createStreams, ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */
 const FEED_MEMORY_MS = 600_000;
@@ -104,7 +104,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     const connected = nats;
     readiness.nats = connected;
     const kv = await retryReads({ logger, signal }, 'streams', () =>
-      openStreams(connected, config),
+      openStreams(connected, config, command),
     );
     if (command.name === 'rewind') await runRewind(connected, kv, command);
     else {
@@ -138,9 +138,11 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   }
 }
 
-async function openStreams(nats: Nats, config: IngestConfig): Promise<Kv> {
+async function openStreams(nats: Nats, config: IngestConfig, { name }: Running): Promise<Kv> {
   const { NATS_REPLICAS: replicas, FEED_HOURS } = config;
-  await ensureStreams(nats, replicas, FEED_HOURS);
+  // A rewind may run without the FEED_HOURS of ingest.
+  if (name === 'rewind') await createStreams(nats, replicas);
+  else await ensureStreams(nats, replicas, FEED_HOURS);
   return openKv(nats, INGEST_BUCKET, { replicas });
 }
 
