@@ -273,7 +273,7 @@ async function openFeed(setup: Setup, metadata: Metadata, end: LedgerEnd) {
   const feed = new FeedWriter(writer, metadata);
   const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
   const metrics = pendingMetrics(registry);
-  const node = connectMempoolNode(config.RPC_URL);
+  const node = connectMempoolNode(config.RPC_URL, { chainId: chain.id });
   const secondsMax = config.PENDING_SECONDS_MAX;
   const pending = new PendingMatches({ feed, node, secondsMax, metrics, logger });
   const { block: newest, storedAtMs } = end;

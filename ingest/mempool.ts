@@ -12,7 +12,7 @@ import { z } from 'zod';
 import type { IngestConfig, MEMPOOL_SOURCES } from '../infra/config.ts';
 import { upTo } from '../infra/lru.ts';
 import { parsed, Quantity, Transaction } from './rpc.ts';
-import { RpcError, RpcPool, withoutCredentials } from './rpc-pool.ts';
+import { type PoolOptions, RpcError, RpcPool, withoutCredentials } from './rpc-pool.ts';
 
 /** A connection is replaced after this long without a new head; blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;
@@ -326,8 +326,8 @@ export type MempoolNode = ReturnType<typeof connectMempoolNode>;
  * rejects with RpcError if all endpoints failed. Nothing is retried later: the caller repeats its request, or the match
  * is found in its block.
  */
-export function connectMempoolNode(urls: string) {
-  const pool = new RpcPool(urls.split(','));
+export function connectMempoolNode(urls: string, options: PoolOptions = {}) {
+  const pool = new RpcPool(urls.split(','), options);
   const request = <T>(method: string, params: readonly unknown[], schema: z.ZodType<T>) =>
     pool.call({ method, params }, (answer) => parsed(schema, answer));
   return {
