@@ -31,6 +31,8 @@ export class Balances {
   readonly #options: BalancesOptions;
   readonly #touched = new Set<string>();
   #block = 0;
+  /** Number of traders whose balance is being read. */
+  #asked = 0;
   /**
    * Since startup: balances published, failed calls, and traders dropped because the queue was full.
    */
@@ -40,9 +42,9 @@ export class Balances {
     this.#options = options;
   }
 
-  /** Number of traders whose balance is queued. */
+  /** Number of traders whose balance is queued or being read. */
   get waiting(): number {
-    return this.#touched.size;
+    return this.#touched.size + this.#asked;
   }
 
   /** Queues the traders of a match. `block` becomes the block at which balances are read. */
@@ -76,6 +78,7 @@ export class Balances {
     let waiting = [...this.#touched].slice(0, ROUND_TRADERS_MAX);
     // Removed first, so that a trader who trades during the request is queued again.
     for (const trader of waiting) this.#touched.delete(trader);
+    this.#asked = waiting.length;
     let read = 0;
     let failure: unknown;
     try {
@@ -93,6 +96,7 @@ export class Balances {
       failure = error;
     } finally {
       for (const trader of waiting) this.#touch(trader);
+      this.#asked = 0;
     }
     if (failure !== undefined) this.counts.failed += waiting.length;
     return { read, failure };

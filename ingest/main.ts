@@ -198,10 +198,10 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const metadataWriter = await step('metadata writer', () =>
     openWriter(nats, { stream: METADATA_STREAM }),
   );
-  const metadata = await startMetadata(setup, metadataWriter);
   const onBalances = (event: MetadataEvent) => storeMetadata(metadataWriter, event);
   const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalances });
   countBalances(registry, balances);
+  const metadata = await startMetadata(setup, metadataWriter, balances);
   const feed = await openFeed(setup, metadata, end);
   const writers = {
     [LEDGER_STREAM]: ledger,
@@ -236,8 +236,9 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   try {
     await Promise.all(running);
     if (toBlock !== undefined) {
-      logger.info(metadata.waiting, 'LEDGER is complete, waiting for metadata');
-      await metadata.answered();
+      const waiting = { ...metadata.waiting, balances: balances.waiting };
+      logger.info(waiting, 'LEDGER is complete, waiting for metadata and balances');
+      await metadata.answered(balances);
       await metadataWriter.flush();
     }
     if (failed.signal.aborted) throw failed.signal.reason;
@@ -253,11 +254,17 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
 async function startMetadata(
   { config, nats, registry, chain, logger, signal, step, fail }: Setup,
   writer: StreamWriter,
+  balances: Balances,
 ): Promise<Metadata> {
   const gamma = new Gamma({ url: config.GAMMA_URL, logger, signal });
   const onChange = (event: MetadataEvent) => storeMetadata(writer, event).catch(fail);
   const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
-  await step('metadata', () => metadata.restore(nats));
+  await step('metadata', () =>
+    metadata.restore(nats, ({ number, matches }) => {
+      const fills = matches.flatMap((match) => match.fills);
+      balances.touch(new Set(fills.map(({ trader }) => trader)), number);
+    }),
+  );
   countMetadata(registry, metadata, gamma);
   void metadata.run().catch(fail);
   return metadata;

@@ -19,6 +19,7 @@ import {
   winningOutcome,
 } from './contract.ts';
 import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
+import type { Block } from './ledger.ts';
 import { MetadataCache } from './metadata-cache.ts';
 import { restoreMetadata, unansweredBlocks } from './metadata-stream.ts';
 import { TokenMap } from './token-ids.ts';
@@ -120,9 +121,9 @@ export class Metadata {
 
   /**
    * Reads METADATA and LEDGER, so that a restart neither fetches nor publishes the same metadata again, and requests what
-   * the last process has not got.
+   * the last process has not got. Calls `onUnanswered` with the blocks whose traders may lack their data.
    */
-  async restore(nats: Nats): Promise<void> {
+  async restore(nats: Nats, onUnanswered: (block: Block) => void = () => undefined): Promise<void> {
     await restoreMetadata(nats, this.#logger, (event) => {
       if (event.kind === 'listing') {
         this.#listings.restore(event.conditionId, event);
@@ -133,7 +134,10 @@ export class Metadata {
         this.resolve(event.conditionId, event.payouts, event.blockTime);
       }
     });
-    for await (const { matches } of unansweredBlocks(nats)) this.learnOf(matches);
+    for await (const block of unansweredBlocks(nats)) {
+      this.learnOf(block.matches);
+      onUnanswered(block);
+    }
   }
 
   /** Polls for new and changed markets until the signal aborts. */
@@ -205,22 +209,22 @@ export class Metadata {
   }
 
   /**
-   * Resolves when every requested key has a response, with a warning if there was none for `answerMs`, or when the signal
-   * aborts.
+   * Resolves when every requested key has a response and no balance waits, with a warning if there was no progress for
+   * `answerMs`, or when the signal aborts.
    */
-  async answered(): Promise<void> {
+  async answered(balances = { waiting: 0 }): Promise<void> {
     let least = Number.POSITIVE_INFINITY;
     let atMs = 0;
     while (!this.#signal.aborted) {
       const { listings, profiles } = this.waiting;
-      if (listings + profiles === 0) return;
-      if (listings + profiles < least) {
-        least = listings + profiles;
+      const waiting = listings + profiles + balances.waiting;
+      if (waiting === 0) return;
+      if (waiting < least) {
+        least = waiting;
         atMs = performance.now();
       } else if (performance.now() - atMs > this.#times.answerMs) {
-        const message =
-          'metadata API does not respond: these markets and traders have no texts yet';
-        this.#logger.warn({ listings, profiles }, message);
+        const message = 'no response: these markets and traders have no texts or balances yet';
+        this.#logger.warn({ listings, profiles, balances: balances.waiting }, message);
         return;
       }
       await delay(ANSWERED_MS, undefined, { signal: this.#signal }).catch(() => undefined);

@@ -2,6 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { storedSince } from '../../infra/nats/reader.ts';
+import { decodeObservation, METADATA_STREAM } from '../../ingest/contract.ts';
 import { TOPICS } from '../../ingest/decode.ts';
 import { type JsonLine, rpc, start, temporaryDirectory, until } from '../e2e/service.ts';
 import {
@@ -70,6 +72,18 @@ async function expectWhole(nats: Nats, from = 0): Promise<void> {
   }
 }
 
+/** METADATA has a balance of every trader of LEDGER. */
+async function expectBalances(nats: Nats): Promise<void> {
+  const read = new Set<string>();
+  for await (const { data } of storedSince(nats, METADATA_STREAM, { sequence: 1 })) {
+    const { event } = decodeObservation(data);
+    if (event.kind === 'balances') for (const [trader] of event.balances) read.add(trader);
+  }
+  const matches = (await factsOfLedger(nats)).blocks.flatMap((block) => block.matches);
+  const traders = matches.flatMap(({ fills }) => fills.map(({ trader }) => trader));
+  expect([...read].toSorted()).toEqual([...new Set(traders)].toSorted());
+}
+
 describe(`backfill (CHAIN_SEED=${SEED})`, () => {
   test('ends after --to-block with code 0; run again it continues; LEDGER is the chain in its order', async () => {
     await withLedger('plain', async ({ nats, ingest }) => {
@@ -78,6 +92,7 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
       expect(blocks.at(-1)?.number).toBe(last - 530);
       expect(await ingest(`backfill --from-block 0 --to-block ${last}`).exit).toBe(0);
       await expectWhole(nats);
+      await expectBalances(nats);
     });
   });
 

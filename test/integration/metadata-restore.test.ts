@@ -96,7 +96,9 @@ describe('restore', () => {
     fake.markets.set(condition(unknown), { conditionId: condition(unknown) });
     await publishEvents(nats, [match(unknown)]);
     const { metadata, published } = start();
-    await metadata.restore(nats);
+    const blocks: number[] = [];
+    await metadata.restore(nats, ({ number }) => blocks.push(number));
+    expect(blocks).toContain(at(unknown).blockNumber);
     await metadata.answered();
     expect(published).toEqual([
       expect.objectContaining({ kind: 'listing', conditionId: condition(unknown) }),

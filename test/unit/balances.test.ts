@@ -9,7 +9,7 @@ afterEach(() => {
   for (const one of ended.splice(0)) one.abort();
 });
 
-type Answer = (owner: string, block: number) => bigint | Error;
+type Answer = (owner: string, block: number) => bigint | Error | Promise<bigint>;
 
 /** Balances of a node that responds with a function; block 90 is final and block 100 the newest. */
 function read(answer: Answer) {
@@ -71,5 +71,20 @@ describe('Balances', () => {
     await expect.poll(addresses).toEqual([[wallet(1), wallet(3)], [wallet(2)]]);
     expect(balances.counts).toEqual({ read: 3, failed: 3, dropped: 0 });
     expect(balances.waiting).toBe(0);
+  });
+
+  test('wait until they are published', async () => {
+    const asked = Promise.withResolvers<void>();
+    const answer = Promise.withResolvers<bigint>();
+    const { balances, published } = read(() => {
+      asked.resolve();
+      return answer.promise;
+    });
+    balances.touch([wallet(1)], 70);
+    await asked.promise;
+    expect(balances.waiting).toBe(1);
+    answer.resolve(5n);
+    await expect.poll(() => balances.waiting).toBe(0);
+    expect(published.length).toBe(1);
   });
 });
