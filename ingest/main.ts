@@ -242,6 +242,9 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
       await metadataWriter.flush();
     }
     if (failed.signal.aborted) throw failed.signal.reason;
+  } catch (error) {
+    // The other parts only report that they were aborted.
+    throw failed.signal.aborted ? failed.signal.reason : error;
   } finally {
     failed.abort();
     metadataWriter.close();
