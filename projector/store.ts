@@ -24,7 +24,6 @@ const FENCE_POLL_MS = 50;
 const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
 
 export const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
-const Amount = z.union([z.number(), z.string()]).transform((value) => BigInt(value));
 
 const Tip = z.object({
   partition: UInt,
@@ -32,6 +31,8 @@ const Tip = z.object({
   logIndex: UInt,
   txHash: z.string(),
   batchId: z.string(),
+  /** 202611 for November 2026: that of its whole batch. */
+  month: UInt,
 });
 /** The newest stored event of a partition. */
 export type Tip = z.infer<typeof Tip>;
@@ -44,14 +45,6 @@ const StoredCheckpoint = z.object({
 });
 /** Everything up to this event is stored. The event has rows, so LEDGER lists its block. */
 export type Checkpoint = Omit<z.infer<typeof StoredCheckpoint>, 'partition'>;
-
-const StoredResolution = z.object({
-  conditionId: z.string(),
-  payout0: Amount,
-  payout1: Amount,
-  blockNumber: UInt,
-  logIndex: UInt,
-});
 
 /** The content of the tables. */
 export type StoredState = {
@@ -95,13 +88,14 @@ export class Store {
     for (const query of syncStatements(this.#deployment)) await this.#client.command({ query });
     const tips = await this.unconfirmed();
     await this.#refuseForgotten(tips);
-    const batches = new Set(tips.map((tip) => tip.batchId));
+    const batches = new Map(tips.map((tip) => [tip.batchId, tip.month]));
     const columns = STORED_COLUMNS.join(', ');
-    for (const batch of batches) {
+    for (const [batch, month] of batches) {
       await this.#client.command({
         query: `INSERT INTO bookings (${columns}) SELECT ${columns} FROM bookings
-          WHERE batch_id = {batch:UInt64} ORDER BY block_number, event_log_index, leg`,
-        query_params: { batch },
+          WHERE batch_id = {batch:UInt64} AND toYYYYMM(block_time) = {month:UInt32}
+          ORDER BY block_number, event_log_index, leg`,
+        query_params: { batch, month },
         clickhouse_settings: {
           insert_deduplication_token: batch,
           insert_deduplicate: 1,
@@ -116,7 +110,8 @@ export class Store {
 
   /** The newest stored events that are beyond the checkpoints of their partitions. */
   async unconfirmed(): Promise<readonly Tip[]> {
-    return stateOf(await this.#tips(), await this.#checkpoints()).tips;
+    const checkpoints = await this.#checkpoints();
+    return stateOf(await this.#tips(checkpoints), checkpoints).tips;
   }
 
   /** Throws ForgottenBatchError if ClickHouse may no longer recognise these batches, so that they would be counted twice. */
@@ -136,8 +131,8 @@ export class Store {
 
   /** Restores all open positions, resolutions and the last event of each partition into `positions`. */
   async restore(positions: OpenPositions): Promise<StoredState> {
-    const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
+    const tips = await this.#tips(checkpoints);
     for (const tip of tips) positions.restoreLast(tip.partition, tip);
     for (const [partition, checkpoint] of checkpoints) positions.restoreLast(partition, checkpoint);
     await this.#restorePositions(positions);
@@ -191,13 +186,20 @@ export class Store {
     }
   }
 
-  #tips() {
+  /**
+   * Once every partition has a checkpoint, only what was stored since the oldest one: reading the hashes of all history
+   * would take longer than a request may.
+   */
+  #tips(checkpoints: ReadonlyMap<number, Checkpoint>) {
+    const places = [...checkpoints.values()].map(({ blockNumber }) => blockNumber);
+    const since = places.length === this.#partitions.length ? Math.min(...places) : 0;
     return this.#rows(
       `SELECT partition, ${HEX('tip.1')} AS txHash, tip.2 AS blockNumber, tip.3 AS logIndex,
-         toString(tip.4) AS batchId
-       FROM (SELECT partition, argMax((tx_hash, block_number, event_log_index, batch_id),
+         toString(tip.4) AS batchId, toYYYYMM(tip.5) AS month
+       FROM (SELECT partition, argMax((tx_hash, block_number, event_log_index, batch_id, block_time),
            (block_number, event_log_index)) AS tip
-         FROM bookings WHERE partition IN (${this.#partitions}) GROUP BY partition)`,
+         FROM bookings WHERE partition IN (${this.#partitions}) AND block_number >= ${since}
+         GROUP BY partition)`,
       Tip,
     );
   }
@@ -211,50 +213,67 @@ export class Store {
     return new Map(rows.map(({ partition, ...checkpoint }) => [partition, checkpoint]));
   }
 
-  /**
-   * Reads one range of markets at a time, because the embedded engine holds a whole result in memory. One thread groups
-   * the rows in key order: 18 million positions take 6 s, compared with 50 s with a hash table.
-   */
+  /** One thread groups the rows in key order: 18 million positions take 6 s, compared with 50 s with a hash table. */
   async #restorePositions(positions: OpenPositions): Promise<void> {
-    const owned = new Set(this.#partitions);
-    for (const digit of '0123456789abcdef') {
-      const result = await this.#client.query({
-        query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, held.outcome, held.shares, held.cost_basis, held.open_fees
-          FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders
-            WHERE condition_id BETWEEN unhex('${digit.padEnd(64, '0')}') AND unhex('${digit.padEnd(64, 'f')}')
-            GROUP BY condition_id, trader)
-          WHERE held.shares > 0
-          SETTINGS optimize_aggregation_in_order = 1, max_threads = 1`,
-        format: 'TabSeparated',
-      });
-      // Six columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.
-      for await (const rows of result.stream()) {
-        for (const { text } of rows) {
-          const [condition = '', trader = '', outcome, shares = '', cost = '', fees = ''] =
-            text.split('\t');
-          if (!owned.has(partitionOf(condition))) continue;
-          positions.restorePosition(condition, trader, {
-            outcome: outcome === '0' ? 0 : 1,
-            shares: BigInt(shares),
-            costBasis: BigInt(cost),
-            openFees: BigInt(fees),
-          });
-        }
-      }
-    }
+    await this.#eachOwned(
+      (
+        range,
+      ) => `SELECT ${HEX('condition_id')}, ${HEX('trader')}, held.outcome, held.shares, held.cost_basis, held.open_fees
+        FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders
+          WHERE ${range} GROUP BY condition_id, trader)
+        WHERE held.shares > 0
+        SETTINGS optimize_aggregation_in_order = 1, max_threads = 1`,
+      (condition, [trader = '', outcome, shares = '', cost = '', fees = '']) => {
+        positions.restorePosition(condition, trader, {
+          outcome: outcome === '0' ? 0 : 1,
+          shares: BigInt(shares),
+          costBasis: BigInt(cost),
+          openFees: BigInt(fees),
+        });
+      },
+    );
   }
 
   /** Only resolutions that were applied. One that was stored without its settlements will be read again. */
   async #restoreResolutions(positions: OpenPositions): Promise<void> {
-    const rows = await this.#rows(
-      `SELECT ${HEX('condition_id')} AS conditionId, payout_0 AS payout0, payout_1 AS payout1,
-         block_number AS blockNumber, log_index AS logIndex
-       FROM resolutions FINAL`,
-      StoredResolution,
+    // Many markets share few different payouts.
+    const known = new Map<string, readonly [bigint, bigint]>();
+    await this.#eachOwned(
+      (range) => `SELECT ${HEX('condition_id')}, block_number, log_index, payout_0, payout_1
+        FROM resolutions FINAL WHERE ${range}`,
+      (condition, [block, log, payout0 = '', payout1 = '']) => {
+        const place = { blockNumber: Number(block), logIndex: Number(log) };
+        if (isAfter(place, positions.lastOf(partitionOf(condition)))) return;
+        const key = `${payout0}:${payout1}`;
+        const payouts = known.get(key) ?? ([BigInt(payout0), BigInt(payout1)] as const);
+        known.set(key, payouts);
+        positions.restoreResolution(condition, payouts);
+      },
     );
-    for (const { conditionId, payout0, payout1, ...place } of rows) {
-      if (isAfter(place, positions.lastOf(partitionOf(conditionId)))) continue;
-      positions.restoreResolution(conditionId, [payout0, payout1]);
+  }
+
+  /**
+   * Reads rows by market, whose id is their first column, and takes those of our partitions. Reads one range of markets
+   * at a time, because the embedded engine holds a whole result in memory.
+   */
+  async #eachOwned(
+    select: (range: string) => string,
+    take: (condition: string, columns: readonly string[]) => void,
+  ): Promise<void> {
+    const owned = new Set(this.#partitions);
+    for (const digit of '0123456789abcdef') {
+      const [from, to] = [digit.padEnd(64, '0'), digit.padEnd(64, 'f')];
+      const result = await this.#client.query({
+        query: select(`condition_id BETWEEN unhex('${from}') AND unhex('${to}')`),
+        format: 'TabSeparated',
+      });
+      // Columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.
+      for await (const rows of result.stream()) {
+        for (const { text } of rows) {
+          const [condition = '', ...columns] = text.split('\t');
+          if (owned.has(partitionOf(condition))) take(condition, columns);
+        }
+      }
     }
   }
 
