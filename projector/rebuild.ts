@@ -39,7 +39,7 @@ import {
   exchangeTables,
   refreshReaders,
 } from './rebuild-tables.ts';
-import { Store, UInt } from './store.ts';
+import { ForgottenBatchError, Store, UInt } from './store.ts';
 
 const HELP = `npm run rebuild -- [--yes]
 
@@ -228,7 +228,7 @@ async function handOver(parts: Parts, tables: readonly string[], yes: boolean): 
       const end = await endOf(nats);
       const span = { from: end, to: end };
       await Promise.all([
-        project(parts, 'live', span, assertOwner),
+        project(parts, 'live', span, assertOwner).catch(leaveForgotten),
         project(parts, 'beside', span, assertOwner),
       ]);
       const [before, after] = await Promise.all([figuresOf(live), figuresOf(beside)]);
@@ -275,6 +275,11 @@ async function project(
     },
   });
   parts.signal.throwIfAborted();
+}
+
+/** Live tables whose last batch cannot be completed stay as they are: the swap replaces them. */
+function leaveForgotten(error: unknown): void {
+  if (!(error instanceof ForgottenBatchError)) throw error;
 }
 
 function refuseWrong(wrong: readonly string[]): void {

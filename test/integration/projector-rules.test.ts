@@ -185,6 +185,42 @@ describe('the projector', () => {
     expect(await checkpoint()).toBe(7);
   });
 
+  test('finds an event of the block of its checkpoint', async () => {
+    const client = connectClickHouse({
+      ...{ url: parts.env.CLICKHOUSE_URL, database: 'fillstream', name: 'rules test' },
+    });
+    const store = new Store(client, partitionsOf(0, 1), { database: 'fillstream' });
+    const write = (logIndex: number) => {
+      const place = { blockNumber: 7, blockHash: blockHash(7), logIndex };
+      return store.writeCheckpoints(new Map(partitionsOf(0, 1).map((id) => [id, place])));
+    };
+    await write(4);
+    expect(await store.unconfirmed()).toMatchObject([{ blockNumber: 7, logIndex: 5 }]);
+    await write(5);
+    expect(await store.unconfirmed()).toEqual([]);
+    await client.close();
+  });
+
+  test('starts after a rebuild, where ClickHouse has forgotten its batch', async () => {
+    await parts.query('TRUNCATE TABLE projector_checkpoints');
+    await parts.query(`INSERT INTO bookings (trader, block_number, partition, batch_id)
+      SELECT 'x', 2000000 + number, 255, number FROM numbers(10000)`);
+    const blocked = start('projector/main.ts', [], parts.env);
+    expect((await blocked.event('blocked')).reason).toContain('Run npm run rebuild');
+    const unconfirmed = start('projector/rebuild.ts', [], parts.env);
+    expect(await unconfirmed.exit, unconfirmed.errors()).toBe(3);
+    const rebuild = start('projector/rebuild.ts', ['--yes'], parts.env);
+    expect(await rebuild.exit, rebuild.errors()).toBe(0);
+    expect(await blocked.stop()).toBe(0);
+    expect(await checkpoint()).toBe(7);
+    const [sums] = await parts.query(
+      `SELECT (SELECT sum(realised_pnl) FROM trader_markets) = sum(realised_pnl) AS agree,
+         countIf(partition = 255) = 0 AS anew FROM bookings`,
+    );
+    expect(sums).toEqual({ agree: 1, anew: 1 });
+    await project([]);
+  });
+
   test('waits while a rebuild pauses it, and not for one that is dead', async () => {
     const kv = await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS });
     await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
