@@ -69,6 +69,8 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
     });
   };
   try {
+    // The last reader may have stopped before its own.
+    timer = setTimeout(reload, DICTIONARY_MS);
     let reached: number | undefined;
     const name = await retryLogged(options, 'metadata', () => consumerName(client));
     for await (const batch of durableBatches(nats, { stream: METADATA_STREAM, name, signal })) {

@@ -337,6 +337,25 @@ describe('the projector', () => {
     }
   });
 
+  test('shows queries the tags that a predecessor stored but did not announce', async () => {
+    const { conditionId: id } = listingOf(0);
+    await parts.query(
+      `INSERT INTO markets (condition_id_hex, tags) VALUES ('${id.slice(2)}', ['rare'])`,
+    );
+    const { projector } = await observed();
+    try {
+      const key = `tuple(reinterpretAsUInt256(unhex('${id.slice(2)}')))`;
+      await until(async () => {
+        const [row] = await parts.query<{ tags: string[] }>(
+          `SELECT dictGet('fillstream.market_dictionary', 'tags', ${key}) AS tags`,
+        );
+        return row?.tags.includes('rare') || undefined;
+      });
+    } finally {
+      expect(await projector.stop()).toBe(0);
+    }
+  });
+
   test('stores a broken text, with all the others', async () => {
     const name = `half \ud83d`;
     const profiles = ['a', 'b'].map(
