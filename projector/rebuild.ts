@@ -154,18 +154,33 @@ async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
   const { live, database, signal } = parts;
   const lease = { ...parts, keys: [REBUILD_KEY], patienceMs: REBUILD_PATIENCE_MS };
   return withLeases(lease, async ({ assertHeld }) => {
-    const tables = await createBeside(live, database);
-    await fill(parts, assertHeld);
-    // The projectors run while the user decides.
-    const isSwapped =
-      (await handOver(parts, tables, yes)) ||
-      ((await isConfirmed(signal)) && (await handOver(parts, tables, true)));
-    await dropBeside(live, database);
+    let isSwapped = false;
+    try {
+      const tables = await createBeside(live, database);
+      await fill(parts, assertHeld);
+      // The projectors run while the user decides.
+      isSwapped =
+        (await handOver(parts, tables, yes)) ||
+        ((await isConfirmed(signal)) && (await handOver(parts, tables, true)));
+    } finally {
+      await tidy(parts, assertHeld);
+    }
     if (!isSwapped) return false;
     await refreshReaders(live, database);
     report({ event: 'done' }, 'done');
     return true;
   });
+}
+
+/** Drops the second database, unless it may already be that of another rebuild. Throws nothing: an error before it matters more. */
+async function tidy({ live, database }: Parts, assertHeld: AssertOwner): Promise<void> {
+  try {
+    assertHeld();
+    await dropBeside(live, database);
+  } catch {
+    const text = `the database ${besideOf(database)} is still on the disk: the next rebuild drops it, or drop it yourself`;
+    report({ event: 'left' }, text);
+  }
 }
 
 /** Fills the new tables up to near the end of LEDGER and checks them against each other. */

@@ -244,6 +244,8 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     expect(refused.errors()).toContain(
       `LEDGER begins with block ${middle}, after the first stored fill`,
     );
+    const left = `SELECT name FROM system.databases WHERE name = 'fillstream_rebuild'`;
+    expect(await parts.query(left)).toEqual([]);
   });
 });
 
