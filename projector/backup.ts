@@ -148,17 +148,18 @@ async function restore(nats: Nats, client: ClickHouseClient, directory: string):
       `JetStream already has ${taken.join(', ')}: stop the service and delete it`,
     );
   }
-  for (const stream of streams) {
-    say(
-      `JetStream: ${stream}, ${await restoreStream(nats, stream, join(directory, stream))} bytes`,
-    );
-  }
+  // First, because it is the most likely to fail, and JetStream is then as it was.
   const databases = clickhouse.databases.map((one) => `DATABASE ${one}`).join(', ');
   await client.command({
     query: `RESTORE ${databases} FROM File({name:String})`,
     query_params: { name: clickhouse.name },
   });
   say(`ClickHouse: ${clickhouse.databases.join(', ')}`);
+  for (const stream of streams) {
+    say(
+      `JetStream: ${stream}, ${await restoreStream(nats, stream, join(directory, stream))} bytes`,
+    );
+  }
   say('done: start the processes');
 }
 

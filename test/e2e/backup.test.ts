@@ -3,7 +3,7 @@
  * in the end is what the first one held, and clients notice nothing but the outage.
  */
 import { execFile } from 'node:child_process';
-import { rmSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -118,6 +118,12 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
       join(data, 'clickhouse'),
     ),
   };
+  // A restore that fails at ClickHouse has not touched JetStream, and can be run again.
+  const incomplete = join(directory.path, 'incomplete');
+  cpSync(target, incomplete, { recursive: true });
+  const manifest = readFileSync(join(target, 'backup.json'), 'utf8');
+  writeFileSync(join(incomplete, 'backup.json'), manifest.replace('"first"', '"missing"'));
+  await expect(command(restoredEnv, 'restore', '--from', incomplete)).rejects.toThrow('missing');
   expect(await command(restoredEnv, 'restore', '--from', target)).toContain('start the processes');
   await expect(command(restoredEnv, 'restore', '--from', target)).rejects.toThrow('already');
   await stores.nats.stop();
