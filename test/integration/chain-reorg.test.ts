@@ -1,7 +1,10 @@
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
@@ -15,6 +18,7 @@ import {
   startStillDevnet,
 } from './chain-harness.ts';
 
+const run = promisify(execFile);
 const REFUSED = 6;
 const directory = temporaryDirectory();
 let devnet: StillDevnet;
@@ -31,6 +35,12 @@ beforeAll(async () => {
   clickhouse = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
   const url = serviceUrl(String((await clickhouse.event('listening')).url), data);
   env = { ...devnet.env, NATS_URL: server.url, CLICKHOUSE_URL: url, LOG_LEVEL: 'warn' };
+  await migrate({ url, database: 'fillstream' });
+  await query(
+    url,
+    `INSERT INTO markets (condition_id_hex, market_id, question, tags)
+     VALUES ('${'7'.repeat(64)}', 4000000000, 'Who won?', ['old'])`,
+  );
 });
 
 afterAll(async () => {
@@ -78,11 +88,24 @@ async function ledgerReaches(block: number): Promise<void> {
   });
 }
 
-/** Rows of a projection from nothing: the database dropped, made again and read from LEDGER. */
+/** The commands of "A final block was replaced". */
+function documentedRebuild(): string {
+  const document = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  const section = document.split('## A final block was replaced')[1] ?? '';
+  const blocks = [...section.matchAll(/^ {3}```sh\n(.*?)^ {3}```$/gms)].map(([, block]) => block);
+  const last = /`(curl [^`]*DROP DATABASE kept SYNC')`/.exec(section)?.[1];
+  return [...blocks, last].join('\n');
+}
+
+/** Rows of a projection from nothing: the database dropped, made again and read from LEDGER, as documented. */
 async function rebuiltFills(): Promise<number> {
   const url = env.CLICKHOUSE_URL ?? '';
-  await query(url, 'DROP DATABASE IF EXISTS fillstream SYNC', 'default');
-  await migrate({ url, database: 'fillstream' });
+  const { stdout } = await run('bash', ['-e', '-c', documentedRebuild()], {
+    env: { ...process.env, ...env },
+  });
+  expect(stdout).toContain('applied 0001');
+  expect(stdout).not.toContain('DB::Exception');
+  expect(await oldListing()).toEqual(OLD);
   const projector = start('projector/main.ts', [], env);
   await projector.event('projecting');
   const { blocks } = await factsOfLedger(nats);
@@ -97,6 +120,17 @@ async function rebuiltFills(): Promise<number> {
   await projector.stop();
   expect(count).toBe(fills);
   return count;
+}
+
+const OLD = [{ question: 'Who won?', tags: ['old'], words: 2 }];
+
+/** The texts of a listing that METADATA does not have, and how many of their words search knows. */
+function oldListing() {
+  return query(
+    env.CLICKHOUSE_URL ?? '',
+    `SELECT question, tags, (SELECT toUInt32(uniqExact(word)) FROM search_words WHERE word IN ('who', 'won')) AS words
+     FROM markets FINAL WHERE market_id = 4000000000`,
+  );
 }
 
 test('a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it', async () => {
