@@ -10,7 +10,7 @@ import type { MarketKey } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import type { Listing, ListingKey } from './metadata-cache.ts';
-import { FEW_ROWS, newestBy, read } from './query.ts';
+import { FEW_ROWS, newestBy, read, readByIds } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { text, time, yes } from './schemas.ts';
 
@@ -34,9 +34,8 @@ export async function readResolutions(
   call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
-  if (conditionIds.length === 0) return new Map();
-  const parameters = { conditions: new Bytes(conditionIds) };
-  const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
+  const statement = { sql: RESOLUTIONS_SQL, list: 'conditions', row: ResolutionRow };
+  const rows = await readByIds(call, statement, conditionIds);
   return newestBy(rows, (row) => row.condition_id);
 }
 
@@ -281,8 +280,11 @@ export async function withTokens(
 ): Promise<readonly Listing[]> {
   const unknown = listings.filter((listing) => listing.token_ids.length === 0);
   if (unknown.length === 0) return listings;
-  const conditions = new Bytes(unknown.map((listing) => listing.condition_id));
-  const rows = await read(call, { sql: SQL, parameters: { conditions }, row: Row });
+  const rows = await readByIds(
+    call,
+    { sql: SQL, list: 'conditions', row: Row },
+    unknown.map((listing) => listing.condition_id),
+  );
   const traded = new Map(rows.map((row) => [row.condition, [row.token_0, row.token_1]]));
   return listings.map((listing) => {
     const token_ids = traded.get(listing.condition_id);

@@ -6,9 +6,8 @@
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse.ts';
 import type { MarketKey } from '../parameters.ts';
-import { FEW_ROWS, newestBy, newestOf, type Reading, read } from './query.ts';
+import { FEW_ROWS, newestBy, newestOf, type Reading, read, readByIds } from './query.ts';
 import {
   boolean,
   digits,
@@ -130,16 +129,16 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
       return new Map(rows.length === 0 ? [] : [[value, rows.map((row) => row.condition_id)]]);
     };
   const listings = createCache<ListingRow>(async (keys) => {
-    const parameters = { conditions: new Bytes(keys) };
-    const rows = await read(reading, { sql: LISTINGS_SQL, parameters, row: ListingRow });
+    const statement = { sql: LISTINGS_SQL, list: 'conditions', row: ListingRow };
+    const rows = await readByIds(reading, statement, keys);
     return newestBy(rows, (row) => row.condition_id);
   });
   // A market keeps its number.
   const numbers = createCache(loadConditions('id'));
   const slugs = createCache(loadConditions('slug'), { ageMsMax: AGE_MS_MAX });
   const loadProfiles: Load<Profile> = async (keys) => {
-    const parameters = { traders: new Bytes(keys) };
-    const rows = await read(reading, { sql: PROFILES_SQL, parameters, row: ProfileRow });
+    const statement = { sql: PROFILES_SQL, list: 'traders', row: ProfileRow };
+    const rows = await readByIds(reading, statement, keys);
     return newestBy(rows, (row) => row.address);
   };
   const profiles = createCache(loadProfiles, { keepsNone: true });

@@ -4,7 +4,7 @@
  * response.
  */
 import { ClickHouseError } from '@clickhouse/client';
-import { type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
+import { Bytes, type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
 import { unavailable } from '../errors.ts';
 import type { RowSchema } from './rows.ts';
 
@@ -88,6 +88,32 @@ export async function read<Row>(
     }
     throw error;
   }
+}
+
+/** A server refuses a parameter of more than 128 KiB, of which a condition id takes 201 bytes. */
+const IDS_MAX = 500;
+
+/** Runs a SELECT whose parameter `list` has these condition ids or addresses, in parts if there are many. */
+export async function readByIds<Row>(
+  reading: Reading,
+  {
+    list,
+    ...statement
+  }: {
+    readonly sql: string;
+    readonly list: string;
+    readonly row: RowSchema<Row>;
+  },
+  ids: readonly string[],
+): Promise<readonly Row[]> {
+  const parts = Array.from(
+    { length: Math.ceil(ids.length / IDS_MAX) },
+    (_, at) => new Bytes(ids.slice(at * IDS_MAX, (at + 1) * IDS_MAX)),
+  );
+  const rows = await Promise.all(
+    parts.map((part) => read(reading, { ...statement, parameters: { [list]: part } })),
+  );
+  return rows.flat();
 }
 
 /**

@@ -13,7 +13,7 @@ import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
 import type { Listing, Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
-import { FEW_ROWS, read } from './query.ts';
+import { FEW_ROWS, read, readByIds } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { amount, count, time } from './schemas.ts';
 import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
@@ -368,10 +368,10 @@ async function findTraders(
   return await currentHits(call, {
     ...{ kind: 'trader', ...search },
     async views(addresses) {
-      const parameters = { traders: new Bytes(addresses) };
+      const statement = { sql: ACTIVITY_SQL, list: 'traders', row: ActivityRow };
       const [profiles, activities] = await Promise.all([
         call.metadata.profiles(addresses),
-        read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
+        readByIds(call, statement, addresses),
       ]);
       const current = activities.flatMap(({ key, rank, newest }) => {
         const profile = profiles.get(key) ?? { ...NO_PROFILE, address: key };

@@ -1,5 +1,9 @@
 // Listings and profiles are read once for all who need them, and show a change within five seconds.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { ClientRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Call } from '../../api/analytics/call.ts';
+import { readMarketsV2 } from '../../api/analytics/market-object.ts';
 import { createMetadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
@@ -158,6 +162,27 @@ describe('keys', () => {
     isBroken = false;
     expect((await metadata.listings(conditions)).size).toBe(conditions.length);
   });
+});
+
+test('lists of any length reach a server in parameters that it accepts', async () => {
+  const lengths: number[] = [];
+  const note = (message: unknown) => {
+    const { path } = (message as { readonly request: ClientRequest }).request;
+    lengths.push(...path.split('&').map((parameter) => parameter.length));
+  };
+  subscribe('http.client.request.start', note);
+  onTestFinished(() => void unsubscribe('http.client.request.start', note));
+  const metadata = createOwn();
+  const call = { select, queryMsMax: QUERY_MS_MAX, signal: null, metadata } as unknown as Call;
+  const many = Array.from({ length: 1_500 }, (_, at) => `0x${conditionOf(1_000 + at)}`);
+  const marketOf = await readMarketsV2(call, [...many, ...conditions]);
+  expect(conditions.map((id) => String(marketOf(id).market.id))).toEqual(
+    MARKETS.map(({ id }) => id),
+  );
+  const addresses = Array.from({ length: 3_000 }, (_, at) => addressOf(1_000 + at));
+  await metadata.profiles(addresses);
+  // http_max_field_value_size
+  expect(Math.max(...lengths)).toBeLessThan(131_072);
 });
 
 test('a resolution shows in the next computed response', async () => {
