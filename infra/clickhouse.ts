@@ -58,7 +58,7 @@ export async function refreshView(client: ClickHouseClient, view: string): Promi
   await command('WAIT');
 }
 
-/** The server is unreachable or did not respond within the time limit. */
+/** The server is unreachable, did not respond within the time limit, or a proxy responded in its place. */
 export class StoreUnreachableError extends Error {}
 
 /** Binds 0x-prefixed hex as the bytes of a FixedString, or of an Array of them. */
@@ -120,7 +120,12 @@ export function createSelect(options: {
       sent.on('error', failed);
       sent.end(body);
     });
-    if (response.statusCode !== 200) throw parseError(text);
+    if (response.statusCode !== 200) {
+      const error = parseError(text);
+      if (error instanceof ClickHouseError) throw error;
+      // A proxy responds while the servers behind it are away.
+      throw new StoreUnreachableError(`ClickHouse responds with status ${response.statusCode}`);
+    }
     return JSON.parse(text) as unknown;
   }
 

@@ -172,6 +172,24 @@ describe('errors', () => {
   });
 });
 
+test('an error that a proxy writes names the store as unreachable', async () => {
+  const server = createServer((_request, response) => {
+    response.writeHead(502).end('<html><h1>502 Bad Gateway</h1></html>');
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address() as AddressInfo;
+  const own = createSelect({ url: `http://127.0.0.1:${port}`, database: 'x', name: 'test' });
+  try {
+    const read = own({ sql: 'SELECT 7', rows: One.rows, ...ALONE });
+    await expect(read).rejects.toThrow(
+      new StoreUnreachableError('ClickHouse responds with status 502'),
+    );
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 test('a connection that the server closed is opened again, once', async () => {
   let requests = 0;
   const server = createServer((request, response) => {
