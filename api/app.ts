@@ -219,12 +219,13 @@ function allowOrigins(origins: readonly string[]): RequestHandler {
     // Clients that read event streams with fetch send Cache-Control.
     allowedHeaders: [
       ...['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control', 'Idempotency-Key'],
+      'If-None-Match',
       // MCP clients that run in a browser send these.
       ...['Authorization', 'MCP-Protocol-Version'],
     ],
     exposedHeaders: [
       ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],
-      ...['Link', 'X-Total-Count', 'Location', 'Age'],
+      ...['Link', 'X-Total-Count', 'Location', 'Age', 'ETag'],
     ],
     maxAge: PREFLIGHT_SECONDS,
   });

@@ -82,11 +82,11 @@ export const holderCursor = parameter(
   },
 );
 
-/** An hour, by its start in epoch seconds. */
+/** An hour, by its start in epoch seconds; the next second is a time as well. */
 export const hourCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: /^\d{1,10}$/.source, examples: ['1777593600'] },
-  (text) => (/^\d{1,10}$/.test(text) && isUint32(text) ? Number(text) : undefined),
+  (text) => (/^\d{1,10}$/.test(text) && Number(text) < UINT32_MAX ? Number(text) : undefined),
 );
 
 /** A trader of a market, by address; parsed without 0x. */

@@ -33,7 +33,7 @@ function preflight(url: string, origin: string) {
     headers: {
       Origin: origin,
       'Access-Control-Request-Method': 'GET',
-      'Access-Control-Request-Headers': 'x-service-key,last-event-id',
+      'Access-Control-Request-Headers': 'x-service-key,last-event-id,if-none-match',
     },
   });
 }
@@ -56,7 +56,7 @@ describe('a page of a configured origin', () => {
     expect(headers.get('access-control-allow-origin')).toBe(PAGE);
     const allowed = headers.get('access-control-allow-headers')?.toLowerCase().split(',');
     expect(allowed).toEqual(
-      expect.arrayContaining(['x-service-key', 'authorization', 'last-event-id']),
+      expect.arrayContaining(['x-service-key', 'authorization', 'last-event-id', 'if-none-match']),
     );
     expect(headers.get('access-control-allow-credentials')).toBeNull();
   });
@@ -69,7 +69,8 @@ describe('a page of a configured origin', () => {
     const refused = await fetch(`${open.url}/streams`, { headers: { Origin: PAGE } });
     expect(refused.status).toBe(401);
     expect(refused.headers.get('access-control-allow-origin')).toBe(PAGE);
-    expect(refused.headers.get('access-control-expose-headers')).toContain('Retry-After');
+    const exposed = refused.headers.get('access-control-expose-headers')?.split(',');
+    expect(exposed).toEqual(expect.arrayContaining(['Retry-After', 'ETag']));
   });
 });
 

@@ -108,6 +108,7 @@ describe('400 invalid_request', () => {
     [`/v1/traders/${ADDRESS}/markets/1/orders?cursor=7`, 'cursor'],
     [`/v1/traders/${ADDRESS}/markets/1/orders?limit=1001`, 'limit'],
     [`/v1/traders/${ADDRESS}/hourly_stats?cursor=x`, 'cursor'],
+    [`/v1/traders/${ADDRESS}/hourly_stats?order=asc&cursor=4294967295`, 'cursor'],
     [`/v1/traders/${ADDRESS}/markets?order=up`, 'order'],
     ['/v1/analytics/leaderboard?cursor=1.2', 'cursor'],
     ['/v1/markets/1%27%20OR%201=1', 'id'],
