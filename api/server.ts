@@ -121,6 +121,11 @@ function invalid(code = ''): Problem {
         error: 'headers_too_large',
         detail: 'the request line and headers exceed 16 KiB',
       });
+    case 'HPE_INVALID_URL':
+      return new Problem({
+        error: 'invalid_request',
+        detail: 'the URL has characters that must be percent-encoded',
+      });
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new Problem({ error: 'request_timeout', detail: 'the request was not sent in time' });
     default:

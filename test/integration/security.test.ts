@@ -174,6 +174,12 @@ describe('what a client may send', () => {
     },
   );
 
+  test('a URL with unencoded letters gets a problem that says how to send them', async () => {
+    const answer = await raw(api.port, 'GET /v2/search?q=M\xfcller HTTP/1.1\r\nHost: x\r\n\r\n');
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(JSON.parse(answer.slice(answer.indexOf('{'))).detail).toContain('percent-encoded');
+  });
+
   test.each([
     ['both lengths', 'Content-Length: 3\r\nTransfer-Encoding: chunked'],
     ['two lengths', 'Content-Length: 3\r\nContent-Length: 4'],
