@@ -10,7 +10,7 @@ import { positionCursor } from './cursors.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, unlisted, withTokens } from './market-object.ts';
 import { ALL_TAGS } from './market-tags.ts';
-import { hasMarketWords, marketWords, wordParameters } from './market-words.ts';
+import { hasMarketWords, hasWords, marketWords, wordParameters } from './market-words.ts';
 import { MarketMark, marketMark } from './marks.ts';
 import type { Listing } from './metadata-cache.ts';
 import { read } from './query.ts';
@@ -19,6 +19,8 @@ import { amount, count, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
+/** A page for which this many markets were read may have fewer than its limit. */
+const READ_MAX = 1_000;
 
 /** The sort key of each order, greatest first. A market without an end date closes last. */
 const SORTS = {
@@ -107,6 +109,26 @@ ORDER BY figure ${down}, condition_id ${up}
 LIMIT {most:UInt32}`;
 }
 
+/**
+ * The markets of the page, and the last one that was read if more follow. Reads more until the page is full, because
+ * some markets found by words may have lost them.
+ */
+async function readPage(call: Call, input: Input, parameters: Readonly<Record<string, unknown>>) {
+  const { limit, q } = input;
+  for (let most = limit + 1; ; most *= 4) {
+    const bound = { ...parameters, most };
+    const rows = await read(call, { sql: pageStatement(input), parameters: bound, row: Row });
+    const listings = await call.metadata.listings(rows.map(({ conditionId }) => conditionId));
+    const current =
+      q === undefined ? rows : rows.filter((row) => hasWords(listings.get(row.conditionId), q));
+    const page = current.slice(0, limit);
+    if (current.length > limit) return { listings, page, last: page.at(-1) };
+    if (rows.length < most) return { listings, page, last: undefined };
+    // The next page continues here, although this one is not full.
+    if (most >= READ_MAX) return { listings, page, last: rows.at(-1) };
+  }
+}
+
 const RefreshedRow = rowOf({ refreshed: counted('toUnixTimestamp64Milli(refreshed_at)') });
 
 /** All rows of a refresh have the same time. */
@@ -149,19 +171,17 @@ export const marketsV2 = endpoint({
   problems: [],
   keep: SHARED,
   async run(call: Call, input) {
-    const { cursor, limit, q = [] } = input;
+    const { cursor, q = [] } = input;
     const now = Math.floor(call.now() / 1_000);
     const parameters = {
-      ...{ now, most: limit + 1, tag: input.tag, series: input.series, event: input.event },
+      ...{ now, tag: input.tag, series: input.series, event: input.event },
       ...{ cursor_figure: cursor?.figure, cursor_condition: cursor?.conditionId },
       ...wordParameters(q),
     };
-    const [rows, [generation]] = await Promise.all([
-      read(call, { sql: pageStatement(input), parameters, row: Row }),
+    const [{ last, listings: found, page }, [generation]] = await Promise.all([
+      readPage(call, input, parameters),
       read(call, { sql: REFRESHED_SQL, parameters: {}, row: RefreshedRow }),
     ]);
-    const page = rows.slice(0, limit);
-    const found = await call.metadata.listings(page.map(({ conditionId }) => conditionId));
     const listings = await withTokens(
       call,
       page.map(({ conditionId }) => found.get(conditionId) ?? unlisted(conditionId)),
@@ -169,9 +189,7 @@ export const marketsV2 = endpoint({
     const markets = page.map((row, i) =>
       entryOf(row, listings[i] ?? unlisted(row.conditionId), now),
     );
-    const last = page.at(-1);
-    const hasNext = last !== undefined && rows.length > page.length;
-    const next_cursor = hasNext ? `${last.figure}-${last.conditionId.slice(2)}` : '';
+    const next_cursor = last === undefined ? '' : `${last.figure}-${last.conditionId.slice(2)}`;
     const refreshed = page[0]?.refreshed ?? generation?.refreshed;
     const as_of = refreshed === undefined ? '' : new Date(refreshed).toISOString();
     return new Page({ as_of, markets, next_cursor }, next_cursor, { asOfMs: refreshed });

@@ -11,7 +11,7 @@ import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
 import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
-import { hasMarketWords, marketWords, wordParameters } from './market-words.ts';
+import { hasMarketWords, hasWords, marketWords, wordParameters } from './market-words.ts';
 import {
   type Mark,
   marketsOf,
@@ -122,7 +122,7 @@ async function readHeldMarks(call: Call, address: string, holdings: readonly Hol
 
 const ConditionRow = rowOf({ conditionId: hexText('condition_id') });
 
-/** The trader's markets whose listings have the words; undefined: all markets. */
+/** The trader's markets whose listings have, or once had, the words; undefined: all markets. */
 async function readMarketsWith(call: Call, address: string, words: readonly string[] | undefined) {
   if (words === undefined) return undefined;
   const sql = `
@@ -132,6 +132,17 @@ WHERE condition_id IN ${TRADED_MARKETS} AND ${hasMarketWords(words)}`;
   const parameters = { trader: new Bytes(address), ...wordParameters(words) };
   const rows = await read(call, { sql, parameters, row: ConditionRow });
   return new Set(rows.map(({ conditionId }) => conditionId));
+}
+
+/** Returns whether a holding is among these and its listing has the words now; without words, every one is. */
+async function matchOf(
+  call: Call,
+  found: readonly Holding[],
+  words: readonly string[] | undefined,
+) {
+  if (words === undefined) return () => true;
+  const listings = await call.metadata.listings(found.map(({ conditionId }) => conditionId));
+  return ({ conditionId }: Holding) => hasWords(listings.get(conditionId), words);
 }
 
 /** A column of the first settlement in a market. */
@@ -239,12 +250,19 @@ export const positionsV2 = endpoint({
       read(call, { sql, parameters: { trader: new Bytes(address) }, row: HoldingRow }),
       readMarketsWith(call, address, input.q),
     ]);
-    // Read after the positions, because resolutions are stored before the settlements that they cause.
-    const heldMarks = await readHeldMarks(call, address, holdings);
+    const [heldMarks, isMatch] = await Promise.all([
+      // Read after the positions, because resolutions are stored before the settlements that they cause.
+      readHeldMarks(call, address, holdings),
+      matchOf(
+        call,
+        holdings.filter(({ conditionId }) => found?.has(conditionId)),
+        input.q,
+      ),
+    ]);
     const positions = holdings.map((holding) =>
       valued(holding, heldMarks.get(holding.conditionId)),
     );
-    const matching = positions.filter(({ conditionId }) => found?.has(conditionId) ?? true);
+    const matching = positions.filter(isMatch);
     const { page, next_cursor } = pageOf(matching, input);
     const conditionIds = page.map(({ conditionId }) => conditionId);
     const [marks, listings, settlements] = await Promise.all([

@@ -11,7 +11,8 @@ import { integer, type MarketKey, marketKey, parameter } from '../parameters.ts'
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
-import type { Listing, Profile } from './metadata-cache.ts';
+import { listingWords } from './market-words.ts';
+import type { Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
 import { FEW_ROWS, read, readByIds } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
@@ -270,7 +271,7 @@ async function findMarkets(
       const current = [...listings].filter(
         ([, listing]) =>
           (event === undefined || listing.event_slug === event) &&
-          isHit(wordsOf(listingText(listing)), search.tiers),
+          isHit(listingWords(listing), search.tiers),
       );
       return new Map(
         current.map(([conditionId, listing]) => {
@@ -280,12 +281,6 @@ async function findMarkets(
       );
     },
   });
-}
-
-/** The text of a listing whose words are in `search_words`. */
-function listingText(listing: Listing): string {
-  const { question, event_title, group_item_title, slug, event_slug } = listing;
-  return [question, event_title, group_item_title, slug, event_slug].join(' ');
 }
 
 const VolumeRow = rowOf({ volume: int('sum(volume)'), matches: counted('sum(matches)') });

@@ -158,7 +158,7 @@ describe('GET /v2/traders/:address/positions', () => {
 
   test('finds by words of the listing, with totals of what was found', async () => {
     const path = `/v2/traders/${TRADERS[0]}/positions?status=all&limit=100`;
-    const [one, other] = (await folded.ok(path)).body.positions;
+    const [one, other, renamed] = (await folded.ok(path)).body.positions;
     const values = [one, other].map(
       ({ market }, n) =>
         `(unhex('${market.condition_id.slice(2)}'), ${7_000 + n}, 'Does the ${n === 0 ? 'Heron' : 'Robin'} sing?')`,
@@ -166,12 +166,21 @@ describe('GET /v2/traders/:address/positions', () => {
     await folded.client.command({
       query: `INSERT INTO markets (condition_id, market_id, question) VALUES ${values.join()}`,
     });
+    for (const [bird, observedMs] of [
+      ['Heron', 1],
+      ['Wren', 2],
+    ] as const) {
+      await folded.client.command({
+        query: `INSERT INTO markets (condition_id, market_id, question, observed_at)
+          VALUES (unhex('${renamed.market.condition_id.slice(2)}'), 7002, 'Does the ${bird} sing?', ${observedMs})`,
+      });
+    }
     const { body } = await folded.ok(`${path}&q=SING+her`);
     expect(body.positions.map((found: typeof one) => found.market.condition_id)).toEqual([
       one.market.condition_id,
     ]);
     expect(body.totals).toMatchObject({ value: one.value, realised_pnl: one.realised_pnl });
-    expect((await folded.ok(`${path}&q=sing`)).body.total_count).toBe(2);
+    expect((await folded.ok(`${path}&q=sing`)).body.total_count).toBe(3);
     const first = `/v2/traders/${TRADERS[0]}/positions?status=all&q=sing&limit=1`;
     expect((await folded.ok(first)).next).toContain('q=sing');
     expect((await folded.ok(`${path}&q=sings`)).body).toMatchObject({

@@ -89,7 +89,7 @@ async function startStage() {
     });
   }
   async function refresh() {
-    for (const view of ['search_markets_mv', 'search_traders_mv']) {
+    for (const view of ['search_markets_mv', 'search_traders_mv', 'market_stats_mv']) {
       for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
         await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
       }
@@ -112,6 +112,18 @@ async function startStage() {
           TRADERS.findIndex(({ address }) => address === profile.address.toLowerCase()),
         ),
       };
+    },
+    /** All markets of the list with these words, page by page. */
+    async listed(q: string, limit: number) {
+      const ids: number[] = [];
+      let cursor = '';
+      do {
+        const path = `/v2/markets?status=all&q=${q}&limit=${limit}${cursor && `&cursor=${cursor}`}`;
+        const { body } = await get(api.url + path, key);
+        ids.push(...body.markets.map(({ market }: { market: { id: number } }) => market.id));
+        cursor = body.next_cursor;
+      } while (cursor !== '');
+      return ids;
     },
     status: async (query: string) => (await get(`${api.url}/v2/search${query}`, key)).status,
     async stop() {
@@ -256,7 +268,15 @@ test('outdated hits leave no gap in a page', async () => {
     many.slice(0, 9).map((one) => ({ ...one, question: 'Klingon?' })),
     '2026-01-02 00:00:00',
   );
+  await stage.client.command({
+    query: `INSERT INTO market_marks (condition_id, volume, matches)
+      SELECT DISTINCT condition_id, 1, 1 FROM markets WHERE market_id BETWEEN 3001 AND 3012`,
+  });
   await stage.refresh();
+  for (const limit of [2, 3, 100]) {
+    expect(await stage.listed('vulcan', limit)).toEqual([3010, 3011, 3012]);
+    expect(await stage.listed('klingon', limit)).toEqual(many.slice(0, 9).map(({ id }) => id));
+  }
   expect((await stage.search('vulcan', '&limit=3')).markets).toEqual([3012, 3011, 3010]);
   const all = (await stage.search('klingon', '&limit=9')).markets;
   expect(all.toSorted()).toEqual(many.slice(0, 9).map(({ id }) => id));
