@@ -85,8 +85,8 @@ values that trades change; their descriptions say what can happen. \`order\` rev
 Requests with the same parameters share a response while it is computed and until it is a second old
 (positions: half a second). So a match or resolution that became final since then can be missing, and two
 responses can differ by that time. A single response is always consistent. \`Age\` is its age in whole
-seconds. Shared responses and leaderboards have an ETag. CSV, streamed lists and batches are computed for
-each request.
+seconds. Shared responses and leaderboards have an ETag. CSV (except of leaderboards), streamed lists
+and batches are computed for each request.
 
 Errors are \`application/problem+json\`; \`error\` is a stable code. Responses are compressed if
 \`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` need no key.

@@ -1,7 +1,7 @@
 /**
- * Serves endpoints as Express routes. A route requires a key, or runs the guard of its group if it is a GET. It reads a
- * JSON body if the endpoint has one, sends the response in the format and coding that the client prefers, and rejects
- * other methods with 405.
+ * Serves endpoints as Express routes. A route requires a key, or runs the guard of its group. It reads a JSON body
+ * if the endpoint has one, sends the response in the format and coding that the client prefers, and rejects other methods
+ * with 405.
  */
 import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
@@ -41,7 +41,7 @@ export function refuseMethod(allow: string): RequestHandler {
   };
 }
 
-/** Handles one request; queries are aborted when the client disconnects. */
+/** Handles one request; reads are given up when the client disconnects. */
 function handlerOf<Call extends Context>(
   endpoint: Endpoint<Call>,
   shared: Omit<Call, keyof CallerContext>,
