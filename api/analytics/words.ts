@@ -15,6 +15,8 @@ export function joined(text: string): string {
 
 /** Lower-cases letter by letter, because JavaScript writes a sigma at the end of a word differently than ClickHouse. */
 function folded(text: string): string {
+  // Most texts: this takes a sixth of the time.
+  if (/^[ -~]*$/.test(text)) return text.toLowerCase();
   const letters = text.normalize('NFKD').replace(/\p{M}/gu, '');
   return Array.from(letters, (letter) => letter.toLowerCase()).join('');
 }
