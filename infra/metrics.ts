@@ -31,15 +31,15 @@ export function createRegistry(process: string): Registry {
  * A counter with one label that starts at 0 for each value, because Prometheus sees no increase in a series that begins
  * with 1.
  */
-export function labelledCounter<Label extends string, Value extends string>(
+export function labelledCounter<Label extends string>(
   registry: Registry,
   name: string,
   help: string,
-  labels: Readonly<Record<Label, readonly Value[]>>,
+  label: Label,
+  values: readonly string[],
 ): Counter<Label> {
-  const [[label, values] = ['' as Label, []]] = Object.entries(labels) as [Label, Value[]][];
   const counter = new Counter({ name, help, labelNames: [label], registers: [registry] });
-  for (const value of values) counter.inc({ [label]: value } as Record<Label, Value>, 0);
+  for (const value of values) counter.labels(value).inc(0);
   return counter;
 }
 

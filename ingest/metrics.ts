@@ -38,26 +38,30 @@ export function pendingMetrics(registry: Registry) {
       registry,
       'fillstream_feed_matches_shown_total',
       'matches shown in FEED, by where they were first seen',
-      { source: ['block', ...MEMPOOL_SOURCES] },
+      'source',
+      ['block', ...MEMPOOL_SOURCES],
     ),
     source: gauge('mempool_source', '1 for the current source of pending transactions', ['source']),
     refused: labelledCounter(
       registry,
       'fillstream_pending_calls_refused_total',
       'pending calls to an exchange that were not shown, by reason',
-      { reason: ['not_operator', 'busy', 'table_full', ...REFUSAL_REASONS] },
+      'reason',
+      ['not_operator', 'busy', 'table_full', ...REFUSAL_REASONS],
     ),
     dropped: labelledCounter(
       registry,
       'fillstream_pending_pushes_dropped_total',
       'pushed transactions or hashes that were dropped, by reason',
-      { reason: ['malformed', 'too_old'] },
+      'reason',
+      ['malformed', 'too_old'],
     ),
     ended: labelledCounter(
       registry,
       'fillstream_pending_matches_ended_total',
       'matches shown before they were final, by outcome',
-      { outcome: ['final', 'unconfirmed', ...VOID_REASONS] },
+      'outcome',
+      ['final', 'unconfirmed', ...VOID_REASONS],
     ),
     restored: counterOf(
       registry,
@@ -83,12 +87,8 @@ export function pendingMetrics(registry: Registry) {
       registry,
       'fillstream_calldata_differences_total',
       'fields of matches that differ between FEED and the final logs',
-      {
-        field: [
-          ...['makers', 'order_hash', 'trader', 'side'],
-          ...['token_id', 'shares', 'usdc', 'fee'],
-        ],
-      },
+      'field',
+      [...['makers', 'order_hash', 'trader', 'side'], ...['token_id', 'shares', 'usdc', 'fee']],
     ),
   };
 }
@@ -265,13 +265,15 @@ export class FinalBlocksProgress {
       registry,
       'fillstream_refused_total',
       'logs that could not be decoded',
-      { reason: REFUSAL_REASONS },
+      'reason',
+      REFUSAL_REASONS,
     );
     this.#confirmedTotal = labelledCounter(
       registry,
       'fillstream_blocks_confirmed_total',
       'blocks whose bloom allowed for more logs, by the result of reading them again',
-      { outcome: ['empty', 'logs_missing'] },
+      'outcome',
+      ['empty', 'logs_missing'],
     );
     this.#contradictedTotal = counterOf(
       registry,

@@ -49,7 +49,8 @@ export function projectorMetrics(registry: Registry) {
       registry,
       'fillstream_projector_retries_total',
       'failed reads and writes that were retried, by operation',
-      { what: RETRIED },
+      'what',
+      RETRIED,
     ),
     /** Errors of the operations that are being retried, by operation. */
     failing: new Map<string, string>(),
