@@ -210,20 +210,21 @@ export function logLevelOf(environment: NodeJS.ProcessEnv): string {
  * content. Throws ConfigError if a file cannot be read.
  */
 export function withFiles(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const contents: Record<string, string> = {};
+  const replaced = { ...environment };
   const errors: string[] = [];
   for (const name of Object.keys(ServiceConfig.shape)) {
     const path = environment[`${name}_FILE`] ?? '';
+    delete replaced[`${name}_FILE`];
     if (path === '') continue;
     try {
-      contents[name] = readFileSync(path, 'utf8').trim();
+      replaced[name] = readFileSync(path, 'utf8').trim();
     } catch (error) {
       if (!(error instanceof Error && 'code' in error)) throw error;
       errors.push(`${name}_FILE: cannot be read (${error.code})`);
     }
   }
   if (errors.length > 0) throw badConfiguration(errors);
-  return { ...environment, ...contents };
+  return replaced;
 }
 
 function badConfiguration(lines: readonly string[]): ConfigError {

@@ -51,7 +51,8 @@ const NODE_FLAGS: Readonly<Record<string, readonly string[]>> = {
 };
 
 export type ServiceOptions = {
-  readonly port: number;
+  /** HTTP_PORT by default. */
+  readonly port: number | undefined;
   readonly data: string;
   readonly demoRate: number;
   readonly historyDays: number;
@@ -88,6 +89,7 @@ export class Service {
   #storedBlock = 0;
   #storedMetadata = 0;
 
+  /** The environment must not name files: the parts would prefer these to the URLs that they get here. */
   constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
     this.#watch = new Watch(options.report);
     const { report } = this.#watch;
@@ -98,9 +100,9 @@ export class Service {
 
   /** Resolves when the whole history can be queried. Throws errors whose message is for the user. */
   async start(): Promise<void> {
-    const { report, data } = this.#options;
+    const { report, data, port: given = this.#config.HTTP_PORT } = this.#options;
     // Chosen here, so that the api has the same port after a restart.
-    const port = this.#options.port === 0 ? await freePort() : this.#options.port;
+    const port = given === 0 ? await freePort() : given;
     if (await isPortTaken(port)) {
       throw new PortTakenError(
         `port ${port} is taken: stop the program that uses it, or choose another with --port N (0 = a free port)`,
@@ -278,7 +280,7 @@ export class Service {
       module,
       args,
       nodeFlags: NODE_FLAGS[name] ?? [],
-      env,
+      env: { ...this.#environment, ...env },
       logs: join(data, 'logs'),
       onMessage: (message) => this.#handle(name, message),
       onSpawn: (pid) => {

@@ -31,7 +31,8 @@ export type ChildOptions = {
   readonly args: readonly string[];
   /** Flags for Node. NODE_OPTIONS does not allow some of V8's. */
   readonly nodeFlags?: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
+  /** The whole environment. */
+  readonly env: NodeJS.ProcessEnv;
   /** Directory of the child's log. */
   readonly logs: string;
   readonly onMessage: (message: Message) => void;
@@ -114,7 +115,7 @@ export class Child {
     this.#ended = ended;
     const child = spawn(process.execPath, [...nodeFlags, module, ...args], {
       cwd: join(import.meta.dirname, '../..'),
-      env: { ...process.env, ...env },
+      env,
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       detached: true,
     });

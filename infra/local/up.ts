@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { readConfig, ServiceConfig } from '../config.ts';
+import { readConfig, ServiceConfig, withFiles } from '../config.ts';
 import { isNoSpace } from '../disk.ts';
 import { ExpectedError } from '../expected.ts';
 import { whenParentEnds } from '../process.ts';
@@ -17,7 +17,7 @@ const HELP = `Fillstream: trader analytics and a resumable order stream, on this
 
   npm start -- [options]
 
-  --port N          port of the API (default 8080; 0 = a free port)
+  --port N          port of the API (default HTTP_PORT, or 8080; 0 = a free port)
   --data DIR        directory for all data (default .data)
   --demo-rate N     devnet matches per second (default 1)
   --history-days N  days of devnet history in a new directory (default 30)
@@ -28,7 +28,7 @@ If NATS_URL, CLICKHOUSE_URL or RPC_URL (with CHAIN=polygon and GAMMA_URL) is set
 none is started. docs/configuration.md lists all variables.`;
 
 const Options = z.object({
-  port: z.coerce.number().int().min(0).max(65_535).default(8080),
+  port: z.coerce.number().int().min(0).max(65_535).optional(),
   data: z.string().min(1).default('.data'),
   'demo-rate': z.coerce.number().positive().max(500).default(1),
   'history-days': z.coerce.number().positive().max(365).default(30),
@@ -75,15 +75,17 @@ async function main(given: ServiceOptions): Promise<void> {
     });
   }
   const stop = Promise.withResolvers<void>();
-  process.once('SIGINT', () => stop.resolve());
-  process.once('SIGTERM', () => stop.resolve());
+  // Ctrl-C comes twice through npm, and a second signal must not end this process before its parts.
+  process.on('SIGINT', () => stop.resolve());
+  process.on('SIGTERM', () => stop.resolve());
   whenParentEnds(() => stop.resolve());
   let release = () => {};
   let service: Service | undefined;
   try {
-    const config = readConfig(ServiceConfig);
+    const environment = withFiles(process.env);
+    const config = readConfig(ServiceConfig, environment);
     release = await lockDataDirectory(given.data);
-    service = new Service(given, config, process.env);
+    service = new Service(given, config, environment);
     // A signal during startup ends the startup.
     await Promise.race([service.start(), stop.promise]);
     await stop.promise;

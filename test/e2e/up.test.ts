@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { nanos } from '@nats-io/transport-node';
 import { afterAll, describe, expect, test } from 'vitest';
+import { freePort } from '../../infra/local/ports.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedClient } from './feed-client.ts';
@@ -89,9 +90,13 @@ describe('npm start', () => {
     const other = createServer().listen(0, '127.0.0.1');
     await new Promise((listening) => other.once('listening', listening));
     const { port } = other.address() as AddressInfo;
-    const taken = await outcome(['--port', String(port), '--data', `${directory.path}/taken`]);
+    const args = ['--data', `${directory.path}/taken`];
+    const taken = await outcome(['--port', String(port), ...args]);
+    const alsoTaken = await outcome(args, { HTTP_PORT: String(port) });
     other.close();
-    expect(taken).toMatchObject({ code: 1, errors: expect.stringContaining('--port N') });
+    for (const { code, errors } of [taken, alsoTaken]) {
+      expect([code, errors]).toEqual([1, expect.stringContaining(`port ${port} is taken`)]);
+    }
     await expect.poll(() => processesOf(`${directory.path}/taken`)).toEqual([]);
   });
 
@@ -103,6 +108,20 @@ describe('npm start', () => {
     expect(missing).toMatchObject({ code: 1, errors: expect.stringContaining('NATS_SERVER_BIN') });
     expect(missing.errors.trim().split('\n')).toHaveLength(1);
     await expect.poll(() => processesOf(data)).toEqual([]);
+  });
+
+  test('uses the servers whose URLs are in files, instead of its own', async () => {
+    const data = `${directory.path}/files`;
+    const file = `${directory.path}/url`;
+    writeFileSync(file, `http://127.0.0.1:${await freePort()}\n`);
+    const { code, errors, lines } = await outcome(['--json', '--port', '0', '--data', data], {
+      CLICKHOUSE_URL_FILE: file,
+      RPC_URL_FILE: file,
+    });
+    expect([code, errors]).toEqual([1, expect.stringContaining('server cannot be reached')]);
+    const started = lines.filter((line) => line.event === 'starting').map(({ name }) => name);
+    expect(started).not.toContain('clickhouse');
+    expect(started).not.toContain('devnet');
   });
 
   test('refuses an old Node with one line that names what it needs', async () => {
@@ -193,6 +212,9 @@ describe('npm start', () => {
     const pids = up.lines
       .filter((line) => line.event === 'starting')
       .map((line) => Number(line.pid));
+    up.kill('SIGINT');
+    await up.event('stopping');
+    // Again, as from a terminal and npm.
     expect(await up.stop()).toBe(0);
     expect(up.lines.at(-1)).toEqual({ event: 'stopped' });
     await expect.poll(() => pids.filter(isAlive)).toEqual([]);
