@@ -7,25 +7,29 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
+  copyFileSync,
   existsSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { NatsConfig } from '../config.ts';
-import { diskFull } from '../disk.ts';
+import { diskFull, isNoSpace } from '../disk.ts';
 import { connectNats, jetStreamAnswers, natsOptions } from '../nats/connection.ts';
 import { whenParentEnds } from '../process.ts';
 import { DataDirectoryInUseError, kill, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { natsToken } from './secret.ts';
+import { LOG_BYTES_MAX } from './supervise.ts';
 
 export type NatsServerOptions = {
   /** Created if missing; holds the store, the configuration, the log and the lock. */
@@ -80,6 +84,8 @@ const ORPHAN_POLL_MS = 20;
 const LOG_LINES_SHOWN_MAX = 5;
 const SILENT_MS_MAX = 10_000;
 const ANSWER_POLL_MS = 1_000;
+const LOG_POLL_MS = 1_000;
+const LOG_NAME = 'nats-server.log';
 
 /**
  * Writes the process ids of its parent and of itself to the lock file ($0), or fails if the file exists. Then becomes
@@ -108,7 +114,7 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   // The file may contain a token, and `mode` only applies to new files.
   rmSync(configPath, { force: true });
   writeFileSync(configPath, configuration(dataDir, port, options), { mode: 0o600 });
-  const logPath = join(dataDir, 'nats-server.log');
+  const logPath = join(dataDir, LOG_NAME);
   // A file, not a pipe: a server that outlives us must not die on its next log line.
   const log = openSync(logPath, 'a');
   const command = ['-c', LOCK_AND_RUN, lockPath, binary, '--config', configPath];
@@ -252,6 +258,7 @@ async function main(): Promise<void> {
   if (stopping.signal.aborted) end();
   stopping.signal.addEventListener('abort', end);
   const access = natsOptions(NatsConfig.parse({ NATS_URL: url, NATS_TOKEN: token }));
+  setInterval(limitLog, LOG_POLL_MS, join(dataDir, LOG_NAME)).unref();
   killIfSilent(server.child, access, dataDir).catch((error: unknown) => {
     if (!hasEnded(server.child)) throw error;
   });
@@ -260,6 +267,18 @@ async function main(): Promise<void> {
   process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
   // nats-server 2.9 exits with code 1 after SIGTERM.
   process.exitCode = stopping.signal.aborted ? 0 : (code ?? 1);
+}
+
+/** Copies and empties a long log, because nats-server keeps the file open and 2.9 would keep every old one. */
+function limitLog(path: string): void {
+  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes <= LOG_BYTES_MAX) return;
+  try {
+    copyFileSync(path, `${path}.1`);
+  } catch (error) {
+    if (!isNoSpace(error)) throw error;
+  }
+  truncateSync(path);
 }
 
 /**

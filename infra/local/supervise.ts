@@ -4,7 +4,7 @@
  * when the supervisor dies.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { openSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,6 +17,8 @@ const RESTART_MAX_MS = 5_000;
 const STEADY_MS = 30_000;
 const ERROR_LINES_MAX = 5;
 const LAST_LINES_MS = 200;
+/** A longer log is renamed to `NAME.log.1`, instead of the one before. */
+export const LOG_BYTES_MAX = 20_000_000;
 /** Stack traces and Node's own lines, which are only useful in the log. */
 const STACK_LINE = /^\s+at |^Node\.js v|^\s*$/;
 
@@ -46,14 +48,16 @@ export class ChildStartError extends ExpectedError {}
 
 export class Child {
   readonly #options: ChildOptions;
-  readonly #log: number;
+  #log: number;
+  #logBytes: number;
   #process: ChildProcess | undefined;
   #ended = Promise.withResolvers<string>();
   #isStopping = false;
 
   constructor(options: ChildOptions) {
     this.#options = options;
-    this.#log = openSync(join(options.logs, `${options.name}.log`), 'a');
+    this.#log = openSync(this.#logPath(), 'a');
+    this.#logBytes = fstatSync(this.#log).size;
   }
 
   /**
@@ -100,13 +104,28 @@ export class Child {
     }
   }
 
+  #logPath(): string {
+    return join(this.#options.logs, `${this.#options.name}.log`);
+  }
+
   #write(line: string): void {
     try {
-      writeSync(this.#log, `${line}\n`);
+      this.#logBytes += writeSync(this.#log, `${line}\n`);
+      if (this.#logBytes > LOG_BYTES_MAX) this.#beginLog();
     } catch (error) {
       // While the disk is full, log lines may be lost, but nothing else.
       if (!isNoSpace(error)) throw error;
     }
+  }
+
+  #beginLog(): void {
+    const path = this.#logPath();
+    // Somebody may have removed it.
+    if (existsSync(path)) renameSync(path, `${path}.1`);
+    const full = this.#log;
+    this.#log = openSync(path, 'a');
+    this.#logBytes = 0;
+    closeSync(full);
   }
 
   #spawn(onFirst: (message: Message) => void): void {

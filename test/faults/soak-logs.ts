@@ -51,16 +51,17 @@ export type LogFindings = {
 /** A fault with its start and the time when all parts were ready again, milliseconds since the epoch. */
 export type FaultWindow = { readonly fault: Fault; readonly fromMs: number; readonly toMs: number };
 
-/** Every `*.log` below the data directory of `npm start`. */
+/** Every `*.log`, and the one before it, below the data directory of `npm start`. */
 export function readLogs(directory: string, windows: readonly FaultWindow[]): LogFindings {
   const explained = new Map<string, number>();
   const warnings = new Map<string, number>();
   const shown: string[] = [];
   let unexplained = 0;
   const count = (of: Map<string, number>, name: string) => of.set(name, (of.get(name) ?? 0) + 1);
-  for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
+  for (const path of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
+    const file = path.replace(/\.log\.1$/, '.log');
     if (!file.endsWith('.log')) continue;
-    for (const line of readFileSync(join(directory, file), 'utf8').split('\n')) {
+    for (const line of readFileSync(join(directory, path), 'utf8').split('\n')) {
       const { level, message, timeMs } = parsed(line);
       if (level === 'warning') count(warnings, `${file}: ${message}`);
       if (level !== 'error') continue;
