@@ -9,6 +9,7 @@
  * disconnects. If it cannot start, it prints the reason in one line on stderr.
  */
 import { spawn } from 'node:child_process';
+import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -39,6 +40,12 @@ try {
 
 async function main(): Promise<void> {
   const { data, port } = readArguments();
+  // The engine's dictionaries look it up; otherwise a migration would fail with "DNS error".
+  await lookup('localhost').catch(() => {
+    throw new Error(
+      'This machine does not know localhost: add "127.0.0.1 localhost" to /etc/hosts.',
+    );
+  });
   const engine = await Engine.open(resolve(data));
   guardMerges(engine, resolve(data));
   const server = createClickHouseServer(engine, clickHousePassword(resolve(data)));
