@@ -56,7 +56,7 @@ export class FanOut implements LogSink {
       replaying: open.filter((listener) => !listener.live).length,
       /** Messages of the stream that this process has not read. */
       behind: this.#options.log.behind,
-      isDamaged: this.#options.log.isDamaged,
+      isDamaged: this.#options.log.damage !== undefined,
       opened: this.#opened,
       ended: this.#ended,
       events: open.reduce((sum, { delivered }) => sum + delivered, this.#events),

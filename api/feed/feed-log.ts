@@ -127,7 +127,7 @@ export class FeedLog {
 
   /** Why the stream is not being read; undefined while it is. */
   get trouble(): string | undefined {
-    return this.#trouble ?? this.#damage?.message ?? this.#lag;
+    return this.#trouble ?? this.#lag;
   }
 
   /** Records a damaged message. Listeners get a gap there, and the feed is not ready while the message is stored. */
@@ -137,9 +137,9 @@ export class FeedLog {
     this.#damage = error;
   }
 
-  /** Whether the stream contains a damaged message. */
-  get isDamaged(): boolean {
-    return this.#damage !== undefined;
+  /** Names the message of the stream that is damaged; undefined if there is none. */
+  get damage(): string | undefined {
+    return this.#damage?.message;
   }
 
   /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first of them. */

@@ -198,9 +198,8 @@ export class Feed {
 
   /** Not ready while the stream cannot be read. Open listeners stay connected and continue afterwards. */
   status(): { readonly ready: boolean; readonly detail: string } {
-    const { head, trouble } = this.#log;
-    if (this.#stopping) return { ready: false, detail: 'the feed is stopping' };
-    if (!this.#nats.connected) return { ready: false, detail: 'NATS is not connected' };
+    const { head, damage } = this.#log;
+    const trouble = this.#trouble() ?? damage;
     if (trouble !== undefined) return { ready: false, detail: trouble };
     const { size } = this.#fanOut.listeners;
     return { ready: true, detail: `${size} listeners, sequence ${head?.sequence}` };
@@ -231,13 +230,19 @@ export class Feed {
     await this.#log.stop();
   }
 
-  /** Throws Problem 503 instead of opening a stream that would get no events. */
+  /** Why listeners get no events; undefined while they do. */
+  #trouble(): string | undefined {
+    if (this.#stopping) return 'the feed is stopping';
+    return this.#nats.connected ? this.#log.trouble : 'NATS is not connected';
+  }
+
+  /** Throws Problem 503 instead of opening a stream that would get no events. A damaged message is only a gap. */
   #requireServed(requested: bigint): void {
-    const { ready, detail } = this.status();
-    if (ready) return;
+    const trouble = this.#trouble();
+    if (trouble === undefined) return;
     // During a short outage of NATS, clients can still be served from memory.
     if (this.#stopping || this.#log.head === undefined || !this.#replay.isInMemory(requested)) {
-      throw unavailable(`the order feed cannot be read now: ${detail}`);
+      throw unavailable(`the order feed cannot be read now: ${trouble}`);
     }
   }
 
