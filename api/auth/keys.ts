@@ -94,9 +94,9 @@ export function hashKey(key: string): string {
   return hash('sha256', key, 'hex');
 }
 
-/** Whether a key is valid at a time in milliseconds. */
+/** Whether a key is valid at a time in milliseconds. A revocation holds at once, also if the revoker's clock is ahead. */
 export function keyStatus(record: KeyRecord, nowMs: number): 'valid' | 'revoked' | 'expired' {
-  if (record.revoked_at !== undefined && Date.parse(record.revoked_at) <= nowMs) return 'revoked';
+  if (record.revoked_at !== undefined) return 'revoked';
   if (record.expires_at !== undefined && Date.parse(record.expires_at) <= nowMs) return 'expired';
   return 'valid';
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { generateKey, hashKey, hasKeyForm, KeyRecord } from '../../api/auth/keys.ts';
+import { generateKey, hashKey, hasKeyForm, KeyRecord, keyStatus } from '../../api/auth/keys.ts';
 import { Tier } from '../../api/auth/tiers.ts';
 
 describe('generateKey', () => {
@@ -33,5 +33,15 @@ describe('KeyRecord', () => {
     expect(KeyRecord.safeParse({ ...good, account: '' }).success).toBe(false);
     expect(KeyRecord.safeParse({ ...good, tier: 'root' }).success).toBe(false);
     expect(KeyRecord.safeParse({ ...good, expires_at: 'soon' }).success).toBe(false);
+  });
+});
+
+describe('keyStatus', () => {
+  test('is revoked at once, also where the clock is behind that of the revoker', () => {
+    const created_at = '2026-05-01T00:00:00Z';
+    const record: KeyRecord = { label: '', tier: 'pro', account: 'a', created_at };
+    const now = Date.parse('2026-05-02T00:00:00Z');
+    expect(keyStatus(record, now)).toBe('valid');
+    expect(keyStatus({ ...record, revoked_at: '2026-05-02T00:00:01Z' }, now)).toBe('revoked');
   });
 });
