@@ -39,7 +39,7 @@ const DUPLICATE_WINDOW_MS = 120_000;
 const LEADER_MS_MAX = 120_000;
 
 /**
- * Creates the stream, or updates an existing one to this configuration. Servers before 2.11 silently drop unknown
+ * Creates the stream, or updates an existing one to this configuration, but never to fewer replicas. Servers before 2.11 silently drop unknown
  * fields, so the response is compared with the request. Throws StreamConfigError if they differ or the change is
  * rejected, and NatsUnavailableError if no server can do it. A patient connection retries for LEADER_MS_MAX first,
  * because a starting cluster may have no leader yet, or too few servers for the replicas.
@@ -63,9 +63,12 @@ async function patiently(nats: Nats, attempt: () => Promise<void>): Promise<void
 }
 
 async function createOrUpdate(nats: Nats, spec: StreamSpec): Promise<void> {
-  const wanted = streamConfig(spec);
   const existing = (await currentConfig(nats, spec.name)) ?? (await create(nats, spec));
-  if (existing === undefined || differences(wanted, existing).length === 0) return;
+  if (existing === undefined) return;
+  // A command that was started without NATS_REPLICAS must not remove copies.
+  const replicas = Math.max(spec.replicas ?? 1, existing.num_replicas);
+  const wanted = streamConfig({ ...spec, replicas });
+  if (differences(wanted, existing).length === 0) return;
   requireSame(wanted, await send(nats, wanted, false));
 }
 

@@ -231,6 +231,21 @@ test.skipIf(binary === undefined)(
   },
 );
 
+test.skipIf(binary === undefined)(
+  'a bucket gets more copies when it is opened with more, and keeps them when it is opened with fewer',
+  async () => {
+    const nats = await connectNats({ url: cluster.url, name: 'copies' });
+    const copies = async (replicas?: number) => {
+      await retried(() => openKv(nats, 'copies', replicas === undefined ? {} : { replicas }));
+      return (await nats.jsm.streams.info('KV_copies')).config.num_replicas;
+    };
+    expect(await copies()).toBe(1);
+    expect(await copies(NODES.length)).toBe(NODES.length);
+    expect(await copies()).toBe(NODES.length);
+    await nats.close();
+  },
+);
+
 /** What the cluster could not answer is asked again, as the processes of the service do. */
 async function retried<Value>(ask: () => Promise<Value>): Promise<Value> {
   for (;;) {
