@@ -78,18 +78,19 @@ FROM markets
 WHERE condition_id IN {conditions:Array(FixedString(32))}
 ${FEW_ROWS}`;
 
-const ConditionRow = rowOf({ condition_id: hexText('condition_id') });
-
-const conditionsStatement = (column: string) => `
-SELECT DISTINCT ${ConditionRow.columns}
-FROM markets
-WHERE ${column}
-SETTINGS optimize_use_projections = 1`;
-
-/** Markets that have this number or had this slug. */
-const CONDITIONS_SQL = {
-  id: conditionsStatement('market_id = {value:UInt64} AND market_id != 0'),
-  slug: conditionsStatement('slug = {value:String}'),
+/** Markets that have one of these numbers, or had one of these slugs. */
+const NAMED = {
+  id: {
+    row: rowOf({ name: digits('market_id'), condition_id: hexText('condition_id') }),
+    where: 'market_id IN {values:Array(UInt64)} AND market_id != 0',
+    values: (ids: readonly string[]) => `[${ids.join(',')}]`,
+  },
+  slug: {
+    row: rowOf({ name: string('slug'), condition_id: hexText('condition_id') }),
+    // A slug has no comma.
+    where: "slug IN splitByChar(',', {values:String})",
+    values: (slugs: readonly string[]) => slugs.join(','),
+  },
 };
 
 const PROFILES_SQL = `
@@ -123,10 +124,12 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
       });
   const loadConditions =
     (kind: 'id' | 'slug'): Load<readonly string[]> =>
-    async ([value = '']) => {
-      const statement = { sql: CONDITIONS_SQL[kind], parameters: { value }, row: ConditionRow };
-      const rows = await read(reading, statement);
-      return new Map(rows.length === 0 ? [] : [[value, rows.map((row) => row.condition_id)]]);
+    async (names) => {
+      const { row, where, values } = NAMED[kind];
+      const sql = `SELECT DISTINCT ${row.columns} FROM markets WHERE ${where} SETTINGS optimize_use_projections = 1`;
+      const rows = await read(reading, { sql, parameters: { values: values(names) }, row });
+      const named = Map.groupBy(rows, ({ name }) => name);
+      return new Map([...named].map(([name, own]) => [name, own.map((one) => one.condition_id)]));
     };
   const listings = createCache<ListingRow>(async (keys) => {
     const statement = { sql: LISTINGS_SQL, list: 'conditions', row: ListingRow };
@@ -212,8 +215,8 @@ const NONE = 'none';
 type Load<Value> = (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
 
 /**
- * `get` loads all keys that are neither cached nor being loaded with one statement. With `keepsNone`, the absence of a
- * row is cached as well.
+ * `get` loads all keys that are neither cached nor being loaded with one statement, together with those of other calls in
+ * the same turn. With `keepsNone`, the absence of a row is cached as well.
  */
 function createCache<Value extends object>(
   load: Load<Value>,
@@ -233,14 +236,20 @@ function createCache<Value extends object>(
       return (await values).get(key) ?? (keepsNone ? NONE : undefined);
     },
   });
+  let next: Loading | undefined;
+  function loading(): Loading {
+    const missing: string[] = [];
+    // Runs after `fetch` has collected every missing key.
+    const values = Promise.resolve().then(() => {
+      next = undefined;
+      return missing.length === 0 ? new Map() : load(missing);
+    });
+    return { missing, values };
+  }
   return {
     async get(keys: readonly string[]): Promise<ReadonlyMap<string, Value>> {
-      const missing: string[] = [];
-      // Runs after `fetch` has collected every missing key.
-      const values = Promise.resolve().then(() =>
-        missing.length === 0 ? new Map() : load(missing),
-      );
-      const context = { missing, values };
+      next ??= loading();
+      const context = next;
       const found = new Map<string, Value>();
       const fetchOne = async (key: string) => {
         const value = await cache.fetch(key, { context });

@@ -102,6 +102,22 @@ describe('keys', () => {
     expect(await statementsOf(named)).toBe(1);
   });
 
+  test('of many markets are looked up together, also where there is none', async () => {
+    stopClock();
+    const metadata = createOwn();
+    await insertMarket(74, 'together', 100);
+    await insertMarket(75, 'with-another', 100);
+    const slugs = ['together', 'missing-1', 'with-another', 'missing-2'];
+    const ids: (string | undefined)[] = [];
+    const named = async () => {
+      const found = slugs.map((slug) => metadata.listing({ kind: 'slug', slug }));
+      ids.push(...(await Promise.all(found)).map((one) => one?.id));
+    };
+    // The slugs, what was stored lately, and the listings.
+    expect(await statementsOf(named)).toBe(3);
+    expect(ids).toEqual(['1074', undefined, '1075', undefined]);
+  });
+
   test('of markets without a row are not cached', async () => {
     const metadata = createOwn();
     const condition = `0x${conditionOf(70)}`;
