@@ -60,7 +60,7 @@ function handlerOf<Call extends Context>(
 }
 
 /** Aborted if the client disconnects before the response is complete. */
-function abortedWith(response: Response): AbortSignal {
+export function abortedWith(response: Response): AbortSignal {
   const gone = new AbortController();
   response.once('close', () => {
     if (!response.writableFinished) gone.abort();

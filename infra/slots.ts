@@ -36,3 +36,30 @@ export function createSlots(max: number): Slots {
     }
   };
 }
+
+/** Too many tasks of the caller wait already. */
+export class TooManyWaitingError extends Error {}
+
+/**
+ * Limits how many tasks of each caller run at once, so that none can take the others' turns. Rejects with
+ * TooManyWaitingError if `waitingMax` of the caller's tasks wait already.
+ */
+export function createCallerSlots(max: number, waitingMax: number) {
+  const callers = new Map<string, { readonly slots: Slots; tasks: number }>();
+  return async <T>(
+    name: string,
+    signal: AbortSignal | null,
+    task: () => Promise<T>,
+  ): Promise<T> => {
+    const caller = callers.get(name) ?? { slots: createSlots(max), tasks: 0 };
+    if (caller.tasks >= max + waitingMax) throw new TooManyWaitingError();
+    callers.set(name, caller);
+    caller.tasks += 1;
+    try {
+      return await caller.slots(signal, task);
+    } finally {
+      caller.tasks -= 1;
+      if (caller.tasks === 0) callers.delete(name);
+    }
+  };
+}

@@ -459,7 +459,7 @@ export class Endpoints {
   /**
    * `GET /v2/recent_matches`: Recent events of the order feed, as JSON.
    *
-   * The events that `/v1/stream/orders` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and `more` says whether there are others. Unknown parameters return 400.
+   * The events that `/v1/stream/orders` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and `more` says whether there are others. Each process reads two pages at a time for an account or visitor; up to 20 more wait, and others get a 429. Unknown parameters return 400.
    */
   recentMatches(query: RecentMatchesQuery = {}, options?: CallOptions): Promise<RecentMatches> {
     return this.http.call('GET', '/v2/recent_matches', { query }, options);

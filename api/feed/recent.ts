@@ -3,14 +3,14 @@
  * not keep a stream open. Filters, events and retention are those of the stream.
  */
 import { z } from 'zod';
-import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { type CallerContext, type Endpoint, endpoint } from '../endpoint.ts';
 import { EVENT_SCHEMAS } from '../openapi-events.ts';
 import { instant, integer, type MarketKey, parameter } from '../parameters.ts';
 import { parseCursor } from './cursor.ts';
 import { partsOf } from './encode.ts';
 import { boundsInOrder, type Feed, FILTERS, Finality, filterOf } from './route.ts';
 
-type RecentCall = Context & {
+type RecentCall = CallerContext & {
   readonly feed: Pick<Feed, 'recent'>;
   /** Rejects with Problem 404 for an unknown market. */
   readonly conditionOf: (market: MarketKey) => Promise<string>;
@@ -82,15 +82,16 @@ export const recentMatches = endpoint({
   name: 'recentMatches',
   path: '/v2/recent_matches',
   summary: 'Recent events of the order feed, as JSON',
-  description: `The events that \`/v1/stream/orders\` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Unknown parameters return 400.`,
+  description: `The events that \`/v1/stream/orders\` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Each process reads two pages at a time for an account or visitor; up to 20 more wait, and others get a 429. Unknown parameters return 400.`,
   parameters: Parameters,
   answer: Answer,
   problems: ['not_found'],
-  async run({ feed, conditionOf }: RecentCall, given) {
+  async run({ feed, conditionOf, caller, signal }: RecentCall, given) {
     const markets = new Set(await Promise.all(given.markets.map(conditionOf)));
     const page = await feed.recent({
       ...{ from: given.from ?? undefined, limit: given.limit, withFinal: given.finality },
       filter: { ...filterOf(given), markets },
+      ...{ caller, signal },
     });
     const events = page.events.map((event) => {
       const { event: type, data } = partsOf(event.frame('json').toString());

@@ -183,9 +183,14 @@ export class Replay {
    * newest LOOKED_MAX messages; 0 if there is none. The very first message of a feed is left out, because there is no
    * cursor before it.
    *
-   * Rejects with NatsUnavailableError and StreamMissingError.
+   * Rejects with NatsUnavailableError, StreamMissingError and the signal's reason.
    */
-  async beforeLast(count: number, filter: Filter, reading: Reading): Promise<bigint> {
+  async beforeLast(
+    count: number,
+    filter: Filter,
+    reading: Reading,
+    signal: AbortSignal | null,
+  ): Promise<bigint> {
     const head = this.#log.head?.sequence ?? 0;
     let before = 0n;
     let found = 0;
@@ -206,6 +211,7 @@ export class Replay {
       end = start - 1;
       // Reads from memory never yield to the event loop otherwise.
       await setImmediate();
+      signal?.throwIfAborted();
     }
     return before;
   }
@@ -228,13 +234,14 @@ export class Replay {
   /**
    * The events after a cursor that pass the filter, up to now, with at most `matchesMax` matches from LOOKED_MAX messages.
    *
-   * Rejects with NatsUnavailableError and StreamMissingError.
+   * Rejects with NatsUnavailableError, StreamMissingError and the signal's reason.
    */
   async page(
     requested: bigint,
     matchesMax: number,
     filter: Filter,
     reading: Reading,
+    signal: AbortSignal | null,
   ): Promise<Page> {
     const { generation } = this.#log;
     const start = await this.locate(requested, reading);
@@ -260,6 +267,7 @@ export class Replay {
       }
       // Reads from memory never yield to the event loop otherwise.
       await setImmediate();
+      signal?.throwIfAborted();
     }
     if (generation !== this.#log.generation) {
       throw new NatsUnavailableError(`${this.#stream} was replaced meanwhile`);

@@ -13,10 +13,12 @@ import {
   NatsUnavailableError,
   StreamMissingError,
 } from '../../infra/nats/connection.ts';
+import { createCallerSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
-import { callerOf } from '../auth/keys.ts';
-import { unavailable } from '../errors.ts';
+import { type Caller, callerOf } from '../auth/keys.ts';
+import { Problem, unavailable } from '../errors.ts';
 import { ADDRESS, type MarketKey, parse, parseMarketKey } from '../parameters.ts';
+import { abortedWith } from '../routes.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
@@ -51,6 +53,9 @@ type RecentRequest = {
   readonly limit: number;
   readonly filter: Filter;
   readonly withFinal: boolean;
+  /** Whose pages take turns. */
+  readonly caller: Caller;
+  readonly signal: AbortSignal | null;
 };
 
 export type FeedOptions = {
@@ -80,12 +85,17 @@ const STOP_SPREAD_MS_MAX = 5_000;
 /** After a shutdown, clients reconnect at random times within this span. */
 const STOP_RETRY_MS = { least: 500, spread: 2_500 };
 
+/** Pages of one account or visitor that are read at once, because each may decode thousands of messages, and that wait. */
+const PAGES_MAX = 2;
+const PAGES_WAITING_MAX = 20;
+
 export class Feed {
   readonly #nats: Nats;
   readonly #sessions: FeedOptions['sessions'];
   readonly #log: FeedLog;
   readonly #replay: Replay;
   readonly #fanOut: FanOut;
+  readonly #pages = createCallerSlots(PAGES_MAX, PAGES_WAITING_MAX);
   #stopping = false;
 
   private constructor(options: FeedOptions) {
@@ -140,11 +150,12 @@ export class Feed {
     const session = await this.#sessions.open(caller, wanted.streamId);
     let filter: Filter;
     let requested: bigint;
+    const gone = abortedWith(response);
     try {
       // While the session was being opened, a shutdown may have begun or the stream may have changed.
       this.#requireServed(wanted.requested);
       filter = wanted.filter();
-      requested = await this.#start(wanted, filter);
+      requested = await this.#start(wanted, filter, gone);
       // The same may have happened while the start was looked up.
       this.#requireServed(wanted.requested);
       filter = wanted.filter();
@@ -162,10 +173,25 @@ export class Feed {
 
   /**
    * The events that a stream would send up to now, with at most `limit` matches: those after a cursor or a time, or by
-   * default the newest. Throws Problem 503.
+   * default the newest. Throws Problem 429 and 503, and the signal's reason.
    */
-  async recent({ from, limit, filter, withFinal }: RecentRequest): Promise<Page> {
+  async recent(request: RecentRequest): Promise<Page> {
+    const { from, caller, signal } = request;
     this.#requireServed(typeof from === 'bigint' ? from : 0n);
+    try {
+      const name = caller.account || caller.keyHash;
+      return await this.#pages(name, signal, () => this.#page(request));
+    } catch (error) {
+      if (!(error instanceof TooManyWaitingError)) throw error;
+      throw new Problem({
+        error: 'rate_limited',
+        detail: `${PAGES_MAX} pages of the feed are being read for you and ${PAGES_WAITING_MAX} wait`,
+        headers: { 'Retry-After': '1' },
+      });
+    }
+  }
+
+  async #page({ from, limit, filter, withFinal, signal }: RecentRequest): Promise<Page> {
     const reading: Reading = {
       ...{ format: 'json', withFinal, isFiltered: !filtersNothing(filter) },
     };
@@ -174,8 +200,8 @@ export class Feed {
       const requested =
         from instanceof Date
           ? await replay.before(from.getTime(), reading)
-          : (from ?? (await replay.beforeLast(limit, filter, reading)));
-      return await replay.page(requested, limit, filter, reading);
+          : (from ?? (await replay.beforeLast(limit, filter, reading, signal)));
+      return await replay.page(requested, limit, filter, reading, signal);
     });
   }
 
@@ -247,10 +273,11 @@ export class Feed {
   }
 
   /** The client's cursor, or the one before the last `last` matches. Throws Problem 503. */
-  async #start({ requested, last, format, withFinal }: FeedRequest, filter: Filter) {
+  async #start(wanted: FeedRequest, filter: Filter, signal: AbortSignal) {
+    const { requested, last, format, withFinal } = wanted;
     if (requested !== 0n || last === 0) return requested;
     const reading = { format, withFinal, isFiltered: !filtersNothing(filter) };
-    return await orUnavailable(() => this.#replay.beforeLast(last, filter, reading));
+    return await orUnavailable(() => this.#replay.beforeLast(last, filter, reading, signal));
   }
 
   #endWhere(isAffected: (listener: Listener) => boolean, why: SessionEnd): void {

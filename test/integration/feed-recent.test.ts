@@ -24,9 +24,18 @@ afterAll(async () => {
 });
 
 /** The transactions of a page, and what it says about itself. */
-async function recent({ feed }: Api, from: bigint | Date | undefined, limit: number, query = {}) {
+async function recent(
+  { feed }: Api,
+  from: bigint | Date | undefined,
+  limit: number,
+  query = {},
+  { account = 'tests', signal = null as AbortSignal | null } = {},
+) {
   const { filter, withFinal } = parseFeedQuery(query, undefined);
-  const { events, ...page } = await feed.recent({ from, limit, filter, withFinal });
+  const caller = { keyHash: `key of ${account}`, account, tier: 'pro' as const };
+  const { events, ...page } = await feed.recent({
+    ...{ from, limit, filter, withFinal, caller, signal },
+  });
   const txHashes = events.map((event) => {
     return /"tx_hash":"(0x\w+)"/.exec(event.frame('json').toString())?.[1];
   });
@@ -84,4 +93,27 @@ test('what became of a match passes the filter of the match and is not counted',
   const page = await recent(api, BigInt(positionOf(1)), 1, query);
   expect(page.txHashes).toEqual([...hashes(2, 2), ...hashes(2, 2)]);
   expect(page).toMatchObject({ hasMore: false, hasGap: false });
+});
+
+test('a page is not read on when its client has left', async () => {
+  const { api } = await feeds.over(700);
+  const query = { traders: address(99) };
+  for (const from of [BigInt(positionOf(1)), undefined]) {
+    const left = new AbortController();
+    const page = recent(api, from, 10, query, { signal: left.signal });
+    // After the first of many parts.
+    setImmediate(() => left.abort());
+    await expect(page).rejects.toThrow('aborted');
+  }
+});
+
+test('one caller has two pages read, some waiting and the others refused', async () => {
+  const { api } = await feeds.over(10);
+  const asked = Array.from({ length: 24 }, () => recent(api, undefined, 5));
+  const other = recent(api, undefined, 5, {}, { account: 'other' });
+  const refused = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected');
+  expect(refused).toHaveLength(2);
+  expect(refused[0]).toMatchObject({ reason: { error: 'rate_limited', status: 429 } });
+  expect((await other).txHashes).toEqual(hashes(6, 10));
+  expect((await recent(api, undefined, 5)).txHashes).toEqual(hashes(6, 10));
 });
