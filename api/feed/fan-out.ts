@@ -39,7 +39,7 @@ export class FanOut implements LogSink {
   readonly #finalIndex = new FilterIndex<Listener>();
   readonly #opened = { fromNow: 0, resumed: 0 };
   readonly #ended = new Map<SessionEnd, number>(SessionEnd.options.map((why) => [why, 0]));
-  /** Totals of listeners that have disconnected. */
+  /** Totals of listeners that get no more events. */
   #events = 0;
   #gaps = 0;
 
@@ -77,11 +77,12 @@ export class FanOut implements LogSink {
       clearInterval(heartbeats);
       this.listeners.delete(listener);
       this.#unlist(listener);
+      // It is counted here from now on, and not once it is gone, because a total must not fall in between.
+      this.#events += listener.delivered;
+      this.#gaps += listener.gaps;
     });
     void connection.gone.then(() => {
       this.#ended.set(connection.why, (this.#ended.get(connection.why) ?? 0) + 1);
-      this.#events += listener.delivered;
-      this.#gaps += listener.gaps;
     });
     await connection.begin();
     connection.send(CLIENT_RETRY);

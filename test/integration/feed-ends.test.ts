@@ -50,6 +50,19 @@ describe('sessions', () => {
     other.close();
   });
 
+  test('keep counting in the totals when they end', async () => {
+    const { api, stream } = await feeds.over(0);
+    const client = await new Client(api.port).begun();
+    await publish(feeds.nats, stream, [match(1)]);
+    await client.until(({ orders }) => orders.length === 1);
+    api.feed.endSessionsOf('key of tests');
+    // The listener has left; its client has not read the end yet.
+    while (api.feed.figures().listeners > 0) await undefined;
+    expect(api.feed.figures().events).toBe(1);
+    await client.until(({ ended }) => ended);
+    expect(api.feed.figures().events).toBe(1);
+  });
+
   test('end when the feed stops, and later requests are 503', async () => {
     const { api } = await feeds.over(0);
     const clients = Array.from({ length: 20 }, () => new Client(api.port));
