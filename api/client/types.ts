@@ -2492,7 +2492,7 @@ export type RecentMatchesQuery = {
   /** true: also send `event: final` when a delivered match is in a final block; default: false */
   finality?: boolean | undefined;
 
-  /** start after the event with this cursor, or at a time; default: the newest matches that pass the filter */
+  /** start after the event with this cursor, or at an ISO 8601 time; digits are a cursor, never seconds; default: the newest matches that pass the filter */
   from?: string | undefined;
 
   /** maximum matches; `final`, `void` and `restored` events do not count; 1 to 200; default: 50 */

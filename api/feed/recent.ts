@@ -38,7 +38,7 @@ const Parameters = z
     ...FILTERS,
     finality: Finality,
     from: From.optional().describe(
-      'start after the event with this cursor, or at a time; default: the newest matches that pass the filter',
+      'start after the event with this cursor, or at an ISO 8601 time; digits are a cursor, never seconds; default: the newest matches that pass the filter',
     ),
     limit: integer(1, LIMIT_MAX)
       .default(LIMIT_DEFAULT)
