@@ -203,7 +203,7 @@ function toProblem(error: unknown): Problem {
     return new Problem({ error: 'payload_too_large', detail: 'the body is too large' });
   }
   if (status === 415) {
-    const detail = 'the body must be application/json in UTF-8';
+    const detail = 'the body must be application/json in UTF-8, not compressed';
     return new Problem({ error: 'unsupported_media_type', detail });
   }
   if (

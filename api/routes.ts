@@ -95,4 +95,9 @@ const requireJson: RequestHandler = (request, _response, next) => {
   next();
 };
 
-const readJson = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
+/** Refuses a compressed body, whose size is unknown until it is read. */
+export const readJson = express.json({
+  limit: BODY_BYTES_MAX,
+  type: 'application/json',
+  inflate: false,
+});

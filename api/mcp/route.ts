@@ -3,11 +3,10 @@
  * server and a JSON response. Tools call this API with the caller's key, so a tool call counts as a request
  * in addition to the one to `/mcp`. The library is loaded by the first request.
  */
-import express, { type RequestHandler } from 'express';
+import type { RequestHandler } from 'express';
 import { Fillstream } from '../client/index.ts';
 import { Problem } from '../errors.ts';
-
-const BODY_BYTES_MAX = 256 * 1024;
+import { readJson } from '../routes.ts';
 
 /** Accepts `Authorization: Bearer KEY` as `X-Service-Key`, because many MCP clients can send no other header. */
 export const bearerAsKey: RequestHandler = (request, _response, next) => {
@@ -16,11 +15,9 @@ export const bearerAsKey: RequestHandler = (request, _response, next) => {
   next();
 };
 
-const readBody = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
-
 /** Reads one message. A batch would call many tools for the price of one request, and newer versions of MCP have none. */
 export const readMessage: RequestHandler[] = [
-  readBody,
+  readJson,
   (request, _response, next) => {
     if (Array.isArray(request.body)) {
       const message = 'send one message a request';

@@ -1,5 +1,6 @@
 /** What an account may ask and change about itself: keys, limits, what it used. */
 import { setTimeout as delay } from 'node:timers/promises';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TIERS } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_TTL_MS } from '../../api/auth/usage.ts';
@@ -199,6 +200,16 @@ describe('/v2/user/keys', () => {
     const large = JSON.stringify({ label: 'x'.repeat(256 * 1_024) });
     expect((await post(large, 'application/json')).status).toBe(413);
     expect((await post('{}', 'application/json')).status).toBe(201);
+  });
+
+  test.each(['/v2/user/keys', '/mcp'])('rejects compressed bodies: %s', async (path) => {
+    const key = await issueKey(nats.bucket, 'pro');
+    const answer = await get(api.url + path, key, {
+      method: 'POST',
+      body: gzipSync('{}'),
+      headers: { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' },
+    });
+    expect([answer.status, answer.body.error]).toEqual([415, 'unsupported_media_type']);
   });
 });
 
