@@ -214,7 +214,8 @@ const createKey = endpoint({
   summary: 'Create an API key',
   description:
     'The new key has the account and tier of the key of this request and expires no later. Store `key`: only ' +
-    'this response shows it, and a retry with the same `Idempotency-Key`.',
+    'this response shows it, and a retry with the same `Idempotency-Key`. Each api process refuses more valid keys than ' +
+    'the `max_keys` of the tier, but keys that several processes create at the same moment can exceed it.',
   parameters: z.object({}),
   body: z.strictObject({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
   answer: KeyView.extend({

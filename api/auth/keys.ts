@@ -10,6 +10,7 @@ import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { follow, type Kv, parseValue } from '../../infra/nats/kv.ts';
+import { unavailable } from '../errors.ts';
 import { Records } from '../records.ts';
 import { Tier } from './tiers.ts';
 
@@ -170,9 +171,9 @@ export async function openKeys(options: {
       const found = known.get(keyHash);
       return found === undefined ? undefined : lookup(keyHash, found.record, now());
     },
-    /** Reads the key from the bucket. Rejects if the bucket is unreachable or too many reads are in flight. */
+    /** Reads the key from the bucket. Rejects if the bucket is unreachable, and with Problem 503 if too many reads are in flight. */
     async fetch(keyHash: string): Promise<Lookup> {
-      if (fetching >= FETCHES_MAX) throw new Error('too many key lookups in flight');
+      if (fetching >= FETCHES_MAX) throw unavailable('too many API keys are being looked up');
       fetching += 1;
       try {
         const entry = await bucket.get(keyHash);

@@ -324,7 +324,7 @@ export class Endpoints {
   /**
    * `POST /v2/user/keys`: Create an API key.
    *
-   * The new key has the account and tier of the key of this request and expires no later. Store `key`: only this response shows it, and a retry with the same `Idempotency-Key`.
+   * The new key has the account and tier of the key of this request and expires no later. Store `key`: only this response shows it, and a retry with the same `Idempotency-Key`. Each api process refuses more valid keys than the `max_keys` of the tier, but keys that several processes create at the same moment can exceed it.
    */
   createKey(body: CreateKeyBody, options?: CallOptions): Promise<CreateKey> {
     return this.http.call('POST', '/v2/user/keys', { body }, options);

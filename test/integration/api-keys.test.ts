@@ -58,6 +58,14 @@ describe('openKeys', () => {
     await keys.close();
   });
 
+  test('refuses to read more than 64 keys at a time, as unavailable', async () => {
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    const asked = Array.from({ length: 65 }, (_, n) => keys.fetch(hashKey(`fs_pro_${n}`)));
+    const refused = (await Promise.allSettled(asked)).filter(({ status }) => status === 'rejected');
+    expect(refused).toMatchObject([{ reason: { error: 'unavailable', status: 503 } }]);
+    await keys.close();
+  });
+
   test('reports a revocation and a deletion, once', async () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
     for (const end of [revoke, (key: string) => nats.bucket.delete(hashKey(key))]) {
