@@ -4,6 +4,7 @@
  * in addition to the one to `/mcp`. The library is loaded by the first request.
  */
 import type { RequestHandler } from 'express';
+import { callerOf } from '../auth/keys.ts';
 import { Fillstream } from '../client/index.ts';
 import { Problem } from '../errors.ts';
 import { readJson } from '../routes.ts';
@@ -42,7 +43,7 @@ export function mcpHandler(analystUrl: string | undefined): RequestHandler {
     const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
     const key = request.get('X-Service-Key') ?? '';
     const api = new Fillstream({ url: `http://${host}:${localPort}`, key, retry: false });
-    const server = createMcpServer(api, analystUrl);
+    const server = createMcpServer(api, analystUrl, callerOf(response).account);
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
     response.once('close', () => void server.close());
     await server.connect(transport);

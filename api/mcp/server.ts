@@ -5,7 +5,7 @@
  */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { z } from 'zod';
-import { createSlots } from '../../infra/slots.ts';
+import { createCallerSlots, createSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { tradersBatch } from '../analytics/batch.ts';
 import { candlesV2 } from '../analytics/candles.ts';
 import { holdersV2 } from '../analytics/holders.ts';
@@ -26,6 +26,7 @@ const SQL_CHARACTERS_MAX = 20_000;
 const SQL_ROWS_MAX = 500;
 const SQL_MS_MAX = 31_000;
 const QUERIES_MAX = 4;
+const QUERIES_WAITING_MAX = 4;
 const COMPARED_MAX = 20;
 const FILTERED_MAX = 5;
 
@@ -264,8 +265,10 @@ const Result = z.object({
 
 /** Statements at a time, of all callers. */
 const querySlots = createSlots(QUERIES_MAX);
+/** One statement at a time of each account. */
+const accountSlots = createCallerSlots(1, QUERIES_WAITING_MAX);
 
-/** The analyst's ClickHouse rejected the statement or was unreachable. */
+/** The analyst's ClickHouse rejected the statement or was unreachable, or too many statements wait. */
 class QueryError extends Error {}
 
 const ANNOTATIONS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false };
@@ -274,6 +277,7 @@ const ANNOTATIONS = { readOnlyHint: true, idempotentHint: true, openWorldHint: f
 export function createMcpServer(
   api: Pick<Fillstream, 'request'>,
   analystUrl: string | undefined,
+  account: string,
 ): McpServer {
   const server = new McpServer(
     { name: 'fillstream', title: 'Fillstream', version: manifest.version },
@@ -290,7 +294,7 @@ export function createMcpServer(
   if (analystUrl === undefined) return server;
   const annotations = { title: QUERY.title, ...ANNOTATIONS };
   server.registerTool('query', { ...QUERY, annotations }, ({ sql }, { signal }) =>
-    resultOf(querySlots(signal, () => runQuery(analystUrl, sql, signal))),
+    resultOf(inTurn(account, signal, () => runQuery(analystUrl, sql, signal))),
   );
   return server;
 }
@@ -315,6 +319,17 @@ function describe(error: FillstreamError | QueryError): string {
   const { code, message, retryAfterSeconds } = error;
   const wait = retryAfterSeconds > 0 ? ` (try again in ${retryAfterSeconds} s)` : '';
   return `${code}: ${message}${wait}`;
+}
+
+async function inTurn<T>(account: string, signal: AbortSignal, run: () => Promise<T>): Promise<T> {
+  try {
+    return await accountSlots(account, signal, () => querySlots(signal, run));
+  } catch (error) {
+    if (!(error instanceof TooManyWaitingError)) throw error;
+    throw new QueryError(
+      `a query of this account runs and ${QUERIES_WAITING_MAX} wait: try again when one has ended`,
+    );
+  }
 }
 
 async function runQuery(analystUrl: string, sql: string, cancelled: AbortSignal) {

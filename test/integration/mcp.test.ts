@@ -14,7 +14,7 @@ import { address as matchAddress } from '../unit/feed-matches.ts';
 import { addressOf, conditionOf } from './api-bookings.ts';
 import { board, expectedMarket, NOW, rows } from './api-expected.ts';
 import { expectedMarketV2, expectedTrader } from './api-expected-v2.ts';
-import { get, startApi } from './api-harness.ts';
+import { get, issueKey, startApi } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 import { hashes, matches, publish, publishFinal } from './feed-harness.ts';
 
@@ -232,7 +232,8 @@ test('one message a request', async () => {
   expect([status, body.detail]).toEqual([400, 'body: send one message a request']);
 });
 
-test('queries end with their client, and only a few run at a time', async () => {
+/** An api whose analyst never answers. `open` has the statements that run. */
+async function withSilentAnalyst() {
   const open = new Set<object>();
   const analyst = createServer((_request, response) => {
     open.add(response);
@@ -244,17 +245,46 @@ test('queries end with their client, and only a few run at a time', async () => 
     ...{ nats: seeded.nats, clickhouseUrl: seeded.clickhouse.url },
     analystUrl: `http://127.0.0.1:${port}`,
   });
-  const clients = await Promise.all(Array.from({ length: 6 }, () => overHttp(seeded.key, own.url)));
-  const asked = clients.map((one) =>
-    one.callTool({ name: 'query', arguments: { sql: 'SELECT 1' } }).catch(() => undefined),
-  );
+  return {
+    open,
+    /** One client for each key, and what each is told about its query. */
+    async query(keys: readonly string[]) {
+      const clients = await Promise.all(keys.map((key) => overHttp(key, own.url)));
+      const asked = clients.map((one) =>
+        one.callTool({ name: 'query', arguments: { sql: 'SELECT 1' } }).catch(() => undefined),
+      );
+      return { clients, asked };
+    },
+    async stop() {
+      await own.stop();
+      analyst.closeAllConnections();
+      analyst.close();
+    },
+  };
+}
+
+test('queries end with their client, and only a few run at a time', async () => {
+  const { open, query, stop } = await withSilentAnalyst();
+  const keys = Array.from({ length: 6 }, () => issueKey(seeded.nats.bucket, 'pro'));
+  const { clients, asked } = await query(await Promise.all(keys));
   await until(async () => open.size === 4 || undefined);
   for (const one of clients) await one.close();
   await Promise.all(asked);
   await until(async () => open.size === 0 || undefined);
-  await own.stop();
-  analyst.closeAllConnections();
-  analyst.close();
+  await stop();
+});
+
+test('one query of an account runs, a few wait, and the model is told of the others', async () => {
+  const { open, query, stop } = await withSilentAnalyst();
+  const { clients, asked } = await query(Array(6).fill(seeded.key));
+  expect(await Promise.race(asked)).toMatchObject({
+    ...{ isError: true, content: [{ text: expect.stringContaining('and 4 wait') }] },
+  });
+  await until(async () => open.size > 0 || undefined);
+  expect(open.size).toBe(1);
+  for (const one of clients) await one.close();
+  await Promise.all(asked);
+  await stop();
 });
 
 test.each([
