@@ -4,7 +4,7 @@
  * image formats, and limits on size, time, concurrency and memory.
  */
 import { createHash } from 'node:crypto';
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { LRUCache } from 'lru-cache';
 import { boundedBody } from '../infra/bounded-body.ts';
 import { createSlots } from '../infra/slots.ts';
@@ -18,7 +18,7 @@ const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 /** Overhead per cache entry. */
 const ENTRY_BYTES = 1_024;
 const FETCHES_MAX = 8;
-/** Includes the time that a request waits for a slot. */
+/** A request waits as long for its slot, too. */
 const FETCH_MS_MAX = 5_000;
 const KEPT_SECONDS = 86_400;
 /** A failed picture is fetched again after this time. */
@@ -27,16 +27,28 @@ const MISSED_MS = 60_000;
 type Picture = { readonly type: string; readonly etag: string; readonly bytes: Buffer };
 const MISSED = 'missed';
 
-/** `origins` are, for example, https://pictures.example. If there are none, every picture is a 404. */
-export function pictureHandler(origins: readonly string[]): RequestHandler {
+/**
+ * `origins` are, for example, https://pictures.example. If there are none, every picture is a 404. `count` counts a request
+ * whose picture must be fetched, and throws to refuse it.
+ */
+export function pictureHandler(
+  origins: readonly string[],
+  count: (request: Request, response: Response) => void,
+): RequestHandler {
   const slots = createSlots(FETCHES_MAX);
-  const cache = new LRUCache<string, Picture | typeof MISSED>({
+  const cache = new LRUCache<string, Picture | typeof MISSED, () => void>({
     maxSize: CACHE_BYTES_MAX,
     sizeCalculation: (one) => ENTRY_BYTES + (one === MISSED ? 0 : one.bytes.length),
     ttl: KEPT_SECONDS * 1_000,
-    async fetchMethod(url, _stale, { options }) {
-      const signal = AbortSignal.timeout(FETCH_MS_MAX);
-      const picture = await slots(signal, () => load(url, signal)).catch(() => undefined);
+    async fetchMethod(url, _stale, { options, context: countFetch }) {
+      countFetch();
+      let hasSlot = false;
+      const picture = await slots(AbortSignal.timeout(FETCH_MS_MAX), () => {
+        hasSlot = true;
+        return load(url, AbortSignal.timeout(FETCH_MS_MAX));
+      }).catch(() => undefined);
+      // Not cached: there may be such a picture.
+      if (!hasSlot) return undefined;
       if (picture === undefined) options.ttl = MISSED_MS;
       return picture ?? MISSED;
     },
@@ -44,7 +56,9 @@ export function pictureHandler(origins: readonly string[]): RequestHandler {
   return async (request, response) => {
     const url = wanted(request.query.url);
     if (url === undefined || !origins.includes(url.origin)) throw missing();
-    const picture = await cache.fetch(url.href);
+    // It does not change the picture.
+    url.hash = '';
+    const picture = await cache.fetch(url.href, { context: () => count(request, response) });
     if (picture === undefined || picture === MISSED) throw missing();
     response.set('Cache-Control', `public, max-age=${KEPT_SECONDS}`).set('ETag', picture.etag);
     if (request.fresh) response.status(304).end();

@@ -5,6 +5,8 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { countPicture } from '../../api/auth/authenticate.ts';
+import { createLimits } from '../../api/auth/rate-limit.ts';
 import { problemHandler } from '../../api/errors.ts';
 import { PICTURE_PATH, pictureHandler } from '../../api/pictures.ts';
 
@@ -13,6 +15,8 @@ const MEGABYTE = 1024 * 1024;
 const requests: string[] = [];
 let host: Server;
 let api: Server;
+/** The clock of the rate limits. */
+let nowMs = 0;
 
 async function listening(handler: RequestListener): Promise<Server> {
   const server = createServer(handler).listen(0, '127.0.0.1');
@@ -43,7 +47,8 @@ beforeAll(async () => {
     else response.setHeader('Content-Type', 'text/html').end(body);
   });
   const app = express();
-  app.get(PICTURE_PATH, pictureHandler([originOf(host)]));
+  const count = countPicture(createLimits({ now: () => nowMs }));
+  app.get(PICTURE_PATH, pictureHandler([originOf(host)], count));
   app.use(problemHandler(pino({ enabled: false })));
   api = await listening(app);
 });
@@ -111,4 +116,17 @@ test('neither is what only looks like the origin', async () => {
   }
   const twice = `${originOf(api)}${PICTURE_PATH}?url=${origin}/whale.png&url=${origin}/whale.png`;
   expect((await fetch(twice)).status).toBe(404);
+});
+
+test('an address may have 20 pictures fetched a second, and any number that are in memory', async () => {
+  const url = `${originOf(host)}/whale.png`;
+  nowMs += 1_000;
+  expect((await picture(`${url}#first`)).status).toBe(200);
+  nowMs += 1_000;
+  const fetched = await Promise.all(Array.from({ length: 21 }, (_, n) => picture(`${url}?${n}`)));
+  expect(fetched.filter(({ status }) => status === 404)).toHaveLength(20);
+  expect(fetched.filter(({ status }) => status === 429)).toHaveLength(1);
+  expect((await picture(`${url}#second`)).status).toBe(200);
+  // What follows a # does not make another picture.
+  expect(requests.filter((path) => path === '/whale.png')).toHaveLength(1);
 });
