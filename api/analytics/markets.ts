@@ -157,7 +157,7 @@ export const marketsV2 = endpoint({
   path: '/v2/markets',
   summary: 'Markets by volume, traders, change, age or end',
   description:
-    'Every market with a match. Prices, figures, status and resolutions are as of the last refresh (`as_of`), which runs every 5 to 30 seconds. Texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. Pages of the same refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted.',
+    'Every market with a match. Prices, figures, status and resolutions are as of the last refresh (`as_of`), which runs every 5 to 30 seconds. Texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. Pages of the same refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted. With `q`, a page can have fewer than `limit` markets although others follow: `next_cursor` says so.',
   parameters: Parameters,
   answer: z.object({
     as_of: text(
