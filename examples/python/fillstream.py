@@ -34,8 +34,9 @@ from typing import Any, Dict, Generic, Iterator, List, Literal, Optional, Tuple,
 # The server sends a heartbeat every 30 seconds, so a connection that is silent for much longer is dead.
 SILENCE_SECONDS = 75.0
 WAIT_SECONDS_MAX = 30.0
-# How long the server may count a connection that was lost as an open session.
-GHOST_SECONDS_MAX = 60.0
+# How long the server may count a connection that was lost as an open session. If the network has vanished, the server's
+# operating system notices only after a quarter of an hour.
+GHOST_SECONDS_MAX = 1_000.0
 # After these reasons, reconnecting would fail in the same way.
 FINAL_REASONS = {"key_revoked", "stream_deleted", "stream_disabled", "quota_used_up", "fault"}
 
@@ -45,12 +46,26 @@ AnyEvent = TypeVar("AnyEvent", covariant=True)
 
 
 class Problem(Exception):
-    """An error response of the API. `retry_after` is the wait in seconds, if the server requests one."""
+    """An error response of the API. `retry_after` is the wait in seconds, if the server requests one, and `quota` the name
+    of the quota that is used up."""
 
-    def __init__(self, status: int, code: str, detail: str, request_id: str, retry_after: Optional[float]):
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        request_id: str,
+        retry_after: Optional[float],
+        quota: Optional[str] = None,
+    ):
         super().__init__(f"{status} {code}: {detail} (request {request_id})")
         self.status, self.code, self.detail = status, code, detail
-        self.request_id, self.retry_after = request_id, retry_after
+        self.request_id, self.retry_after, self.quota = request_id, retry_after, quota
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in (408, 429) or self.status >= 500
 
 
 class StreamEnded(Exception):
@@ -105,7 +120,7 @@ class Fillstream:
                 with self._open(target, self.timeout_seconds, body, headers) as response:
                     return json.loads(response.read()), response.headers.get("Link", "")
             except Problem as problem:
-                if problem.status not in (429, 503) or attempt == self.attempts:
+                if not problem.is_transient or attempt == self.attempts:
                     raise
                 time.sleep(problem.retry_after or _wait_seconds(attempt))
             except (OSError, HTTPException) as error:
@@ -115,7 +130,7 @@ class Fillstream:
         raise AssertionError("attempts must be at least 1")
 
     def _open(self, target: str, timeout: float, body: Optional[bytes], headers: Dict[str, str]) -> HTTPResponse:
-        url = urllib.parse.urljoin(f"{self.url}/", target)
+        url = self.url + target
         key = {"X-Service-Key": self.key} if self.key else {}
         request = urllib.request.Request(url, body, {**key, **headers})
         try:
@@ -156,12 +171,12 @@ class Stream(Generic[AnyEvent]):
                     failures, was_open, refused_at = 0, True, None
                     yield from self._events(response)
             except Problem as problem:
-                # For a few seconds after its process crashed, the server still counts our lost connection as a session.
-                is_own_ghost = was_open and problem.code == "quota_exceeded"
+                # Until the server notices, it counts our lost connection as an open session.
+                is_own_ghost = was_open and problem.code == "quota_exceeded" and problem.quota != "stream_seconds_per_day"
                 if is_own_ghost:
                     refused_at = refused_at or time.monotonic()
                     is_own_ghost = time.monotonic() - refused_at < GHOST_SECONDS_MAX
-                if problem.status < 500 and problem.status != 429 and not is_own_ghost:
+                if not problem.is_transient and not is_own_ghost:
                     raise
                 failures += 1
                 if problem.retry_after is not None:
@@ -217,8 +232,8 @@ def _problem(error: urllib.error.HTTPError) -> Problem:
         body = {}
     after = error.headers.get("Retry-After", "")
     request_id = error.headers.get("X-Request-Id", "")
-    code, detail = body.get("error", "unknown"), body.get("detail", error.reason)
-    return Problem(error.code, code, detail, request_id, float(after) if after.isdigit() else None)
+    code, detail, quota = body.get("error", "unknown"), body.get("detail", error.reason), body.get("quota", {}).get("name")
+    return Problem(error.code, code, detail, request_id, float(after) if after.isdigit() else None, quota)
 
 
 def _wait_seconds(failures: int, least: float = 0.5) -> float:

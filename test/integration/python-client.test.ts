@@ -219,6 +219,67 @@ print(json.dumps([next(events).data["n"] for _ in range(3)]))`);
     expect(await run(`print(Fillstream("${server.url}", "k").get("/v2/status"))`)).toBe("{'a': 1}");
   });
 
+  const refused =
+    (status: number, problem: object = {}) =>
+    (response: ServerResponse) =>
+      response.writeHead(status).end(JSON.stringify(problem));
+
+  test.each([408, 429, 500, 502])('repeats a request after a %i', async (status) => {
+    using server = await answering(refused(status), (response) => response.end('{"a": 1}'));
+    expect(await run(`print(Fillstream("${server.url}", "k").get("/v2/status"))`)).toBe("{'a': 1}");
+  });
+
+  test('keeps the path of its base URL', async () => {
+    const paths: unknown[] = [];
+    using server = await answering(
+      (response) => {
+        paths.push(response.req.url);
+        response.setHeader('Link', '</v2/markets?cursor=1>; rel="next"').end('{"markets": [1]}');
+      },
+      (response) => {
+        paths.push(response.req.url);
+        response.end('{"markets": [2]}');
+      },
+    );
+    const output = await run(
+      `print(list(Fillstream("${server.url}/prefix/", "k").pages("/v2/markets", limit=1)))`,
+    );
+    expect(output).toBe('[1, 2]');
+    expect(paths).toEqual(['/prefix/v2/markets?limit=1', '/prefix/v2/markets?cursor=1']);
+  });
+
+  const order = (id: number) => (response: ServerResponse) => {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', Connection: 'close' });
+    response.end(`id: ${id}\nevent: order\ndata: {"n":${id}}\n\n`);
+  };
+
+  /** What a feed yields, at most two events, and what ends it, while each wait takes five minutes of Python's clock. */
+  const follow = (url: string) =>
+    run(`
+time.monotonic = iter(range(1, 10_000, 300)).__next__
+time.sleep = lambda _: None
+try:
+    events = iter(Fillstream("${url}", "k").feed())
+    print(next(events).data["n"])
+    print(next(events).data["n"])
+    events.close()
+except Problem as problem:
+    print(problem.status, problem.quota)`);
+  const used = (name: string) => refused(403, { error: 'quota_exceeded', quota: { name } });
+
+  test('waits for as long as the server may count its lost connection', async () => {
+    const ghost = used('max_sessions');
+    using server = await answering(order(1), ghost, ghost, order(2));
+    expect(await follow(server.url)).toBe('1\n2');
+    using other = await answering(order(1), ...Array(10).fill(ghost));
+    expect(await follow(other.url)).toBe('1\n403 max_sessions');
+  });
+
+  test('does not wait when the seconds of the day are used up', async () => {
+    using server = await answering(order(1), used('stream_seconds_per_day'), order(2));
+    expect(await follow(server.url)).toBe('1\n403 stream_seconds_per_day');
+  });
+
   test('sends its key to no server that it is redirected to', async () => {
     using other = await answering((response) => response.end('{}'));
     using server = await answering((response) => {
