@@ -1,4 +1,5 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
+import { backoffMs, pause } from '../client/http.ts';
 import { csvRow } from '../csv-row.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { flat } from './format.ts';
@@ -20,8 +21,11 @@ export const exportFills = command({
   usage: 'trader ADDRESS | market MARKET | fills',
   takes: [1, 2],
   options: {
-    from: { value: 'TIME', text: 'only from this time: ISO 8601, or seconds since 1970' },
-    to: { value: 'TIME', text: 'only until this time' },
+    from: {
+      value: 'TIME',
+      text: 'only from this time, inclusive: ISO 8601, or seconds since 1970',
+    },
+    to: { value: 'TIME', text: 'only until this time, inclusive' },
     trader: { value: 'ADDRESS', text: 'fills: only of this trader' },
     market: { value: 'MARKET', text: 'trader, fills: only this market' },
     side: { value: 'SIDE', choices: ['BUY', 'SELL'], text: 'trader, fills: only this side' },
@@ -37,17 +41,20 @@ market   every final match with the fill of its taker, newest first, in micro-un
 fills    every fill of a period, trader or market in analyst.fills, oldest first, in USDC and shares, from
          ClickHouse, whose URL \`npm start\` prints. A market is an id, slug or condition id. Put a URL with a
          password into CLICKHOUSE_URL, so that no process list shows it. csv and json take any period, in parts
-         that fit the limits of the analysts. Parquet is one query, so at most 1,000,000 fills, 64 MiB and 30 s,
-         unless the URL is of a user without these limits.
+         that fit the limits of the analysts; once the queries of an hour are used up, the export waits for the next.
+         Parquet is one query, so at most 1,000,000 fills, 64 MiB and 30 s, unless the URL is of a user without
+         these limits.
+
+Both ends of a period belong to it, to the second: a day ends at 23:59:59.
 
 The output is complete only if the exit code is 0.`,
   examples: [
     'export trader 0x… > fills.csv',
     'export market will-it-rain --from 2026-01-01 --format json > matches.jsonl',
-    'export fills --from 2026-01-01 --to 2026-01-02 --format parquet --clickhouse URL > day.parquet',
+    'export fills --from 2026-01-01 --to 2026-01-01T23:59:59 --format parquet --clickhouse URL > day.parquet',
     'export fills --trader 0x… --format parquet --clickhouse URL > trader.parquet',
   ],
-  async run({ args, client, flags, signal, screen, env, write }) {
+  async run({ args, client, flags, signal, screen, env, write, note }) {
     const [what, id] = args;
     const { format = 'csv', from, to, market, side, trader } = flags;
     const [fromMs, toMs] = [timeOf('--from', from), timeOf('--to', to)];
@@ -65,7 +72,8 @@ The output is complete only if the exit code is 0.`,
       }
       const url = clickhouseUrl(flags.clickhouse, env.CLICKHOUSE_URL);
       const filters = { fromMs, toMs, trader, market, side };
-      await exportFrom(url, { filters, format: CLICKHOUSE_FORMATS[format] }, signal, write);
+      const wanted = { filters, format: CLICKHOUSE_FORMATS[format] };
+      await exportFrom(url, wanted, { signal, write, note });
       return;
     }
     if (what !== 'trader' && what !== 'market') throw new UsageError(`cannot export ${what}`);
@@ -171,16 +179,18 @@ const IN_MARKET = `(condition_id = lower({market:String}) OR condition_id IN (
 const UINT32_MAX = 4_294_967_295;
 /** What a query that covers less may not exceed. */
 const LIMITS = /TOO_MANY_ROWS_OR_BYTES|TIMEOUT_EXCEEDED|MEMORY_LIMIT_EXCEEDED/;
+/** What lets the same query through later. */
+const PASSING = /QUOTA_EXCEEDED|TOO_MANY_SIMULTANEOUS_QUERIES/;
 
 /**
  * A user may have a limit on the result of a query. So the period is exported in parts, one after the other: shorter ones
  * when a limit was exceeded, longer ones when there is little. A Parquet file cannot be continued, so it is one query.
+ * While the user's quota is used up, the export waits.
  */
 async function exportFrom(
   url: URL,
   { filters, format }: { readonly filters: Filters; readonly format: ClickHouseFormat },
-  signal: AbortSignal,
-  write: Call['write'],
+  { signal, write, note }: Pick<Call, 'signal' | 'write' | 'note'>,
 ): Promise<void> {
   const { fromMs = 0, toMs = UINT32_MAX * 1_000 } = filters;
   // Most of the time after now is empty, so halving it would only repeat the query.
@@ -189,6 +199,7 @@ async function exportFrom(
   let seconds = Math.max(1, end - from + 1);
   let bytesMost = 0;
   let isFirst = true;
+  let refusals = 0;
   do {
     const to = Math.min(end, from + seconds - 1);
     const part = isFirst || format !== 'CSVWithNames' ? format : 'CSV';
@@ -199,10 +210,18 @@ async function exportFrom(
       if (bytes * 2 <= bytesMost) seconds *= 2;
       bytesMost = Math.max(bytesMost, bytes);
       isFirst = false;
+      refusals = 0;
       from = to + 1;
       continue;
     }
     const [line = ''] = (await response.text()).split('\n');
+    if (PASSING.test(line)) {
+      // Nothing of this part was written.
+      refusals += 1;
+      if (refusals === 1) note(`waiting, because ClickHouse responded with ${line}`);
+      await pause(backoffMs(refusals), signal);
+      continue;
+    }
     const isLimit = LIMITS.test(line);
     if (isLimit && format !== 'Parquet' && seconds > 1) {
       seconds = Math.ceil(seconds / 2);
@@ -210,7 +229,7 @@ async function exportFrom(
     }
     const advice = isLimit && format === 'Parquet' ? PARQUET_ADVICE : '';
     throw new Failure(`ClickHouse responded with ${response.status}: ${line}${advice}`);
-  } while (from <= end);
+  } while (isFirst || from <= end);
 }
 
 async function query(

@@ -9,8 +9,11 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../e2e/service.ts';
@@ -215,6 +218,36 @@ describe('a command that reads', () => {
       ...{ code: 1, stdout: '' },
       stderr: /TOO_MANY_ROWS_OR_BYTES.*export a shorter period, csv or json/,
     });
+  });
+
+  test('exports everything once although a quota refuses some parts', async () => {
+    const { host } = new URL(seeded.clickhouse.url);
+    const refusals = ['QUOTA_EXCEEDED', 'TOO_MANY_SIMULTANEOUS_QUERIES'];
+    let asked = 0;
+    const limited = createServer(async (request, response) => {
+      asked += 1;
+      const code = asked % 5 === 0 ? refusals.pop() : undefined;
+      if (code !== undefined) {
+        response.writeHead(500).end(`Code: 1. DB::Exception: Not now. (${code}) (version 26.3)\n`);
+        return;
+      }
+      const body = await text(request);
+      const answer = await fetch(`http://${host}${request.url}`, { method: 'POST', body });
+      response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
+    }).listen(0, '127.0.0.1');
+    await once(limited, 'listening');
+    const { port } = limited.address() as AddressInfo;
+    const CLICKHOUSE_URL = `http://127.0.0.1:${port}/?max_result_rows=200`;
+    const env = { CLICKHOUSE_URL, FILLSTREAM_KEY: '' };
+    const args = ['export', 'fills', '--from', '2020-01-01', '--to', '2040-01-01'];
+    const whole = await cli(args, { ...env, CLICKHOUSE_URL: `http://${host}/` });
+    const refused = await cli(args, env);
+    limited.close();
+    expect(refusals).toEqual([]);
+    expect(refused.code).toBe(0);
+    expect(refused.stderr).toMatch(/^(fillstream: waiting, .*\((QUOTA|TOO_MANY)\w+\).*\n){2}$/);
+    const sorted = (all: string) => linesOf(all).sort().join('\n');
+    expect(sorted(refused.stdout) === sorted(whole.stdout)).toBe(true);
   });
 
   test('exports a time, a trader and a market from ClickHouse', async () => {
