@@ -8,7 +8,7 @@ export type Screen = {
   readonly hasColors: boolean;
 };
 
-export type Color = 'green' | 'red' | 'dim' | 'bold';
+export type Color = 'green' | 'red' | 'dim';
 
 export type Column<Row> = {
   readonly head: string;
@@ -20,7 +20,7 @@ export type Column<Row> = {
   readonly color?: (row: Row) => Color | undefined;
 };
 
-const CODES: Readonly<Record<Color, number>> = { green: 32, red: 31, dim: 2, bold: 1 };
+const CODES: Readonly<Record<Color, number>> = { green: 32, red: 31, dim: 2 };
 const CUT_WIDTH_LEAST = 11;
 const BETWEEN = '  ';
 

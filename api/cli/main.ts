@@ -91,7 +91,8 @@ function context(): Context {
     note: (text) => void process.stderr.write(`fillstream: ${clean(text)}\n`),
     screen: {
       get width() {
-        return stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY;
+        // A terminal without a size says that it has no columns.
+        return stdout.isTTY && stdout.columns > 0 ? stdout.columns : Number.POSITIVE_INFINITY;
       },
       hasColors,
     },

@@ -1,5 +1,5 @@
 /** `fillstream` as a user runs it: packed and installed, in every runtime that is here, against the real api. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   appendFileSync,
@@ -155,6 +155,15 @@ describe('a command that reads', () => {
     expect(pretty).toHaveLength(8);
     expect(pretty[1]).toContain(traders[0].profile.address);
     expect(pretty.join('')).not.toContain('\x1b');
+  });
+
+  const isHere = spawnSync('python3', ['--version']).status === 0;
+  if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
+  test.skipIf(!isHere)('prints whole tables on a terminal without a size', async () => {
+    const terminal = 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)';
+    const args = ['-c', terminal, process.execPath, program, 'top', '--limit', '7'];
+    const { stdout } = await run('python3', args, { env: environment({ NO_COLOR: '1' }) });
+    expect(stdout.replaceAll('\r', '')).toBe((await cli(['top', '--limit', '7'])).stdout);
   });
 
   test('shows a trader, positions, a market, and what a search finds', async () => {
