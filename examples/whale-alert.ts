@@ -3,7 +3,8 @@
  * whale-alert.ts`. For Telegram, WEBHOOK_URL is https://api.telegram.org/bot<token>/sendMessage and CHAT_ID names the chat.
  * The cursor is stored in a file, so the program catches up after a restart.
  */
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { renameSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { Fillstream } from '@fillstream/client';
 
 const { FILLSTREAM_URL: url = 'http://127.0.0.1:8080', FILLSTREAM_KEY: key = '' } = process.env;
@@ -20,7 +21,16 @@ const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD
 const fillstream = new Fillstream({ url, key });
 const from = await readFile(CURSOR_FILE, 'utf8').catch(() => undefined);
 
-for await (const event of fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ? { from } : {})) {
+const feed = fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ? { from } : {});
+// In quiet times the cursor also advances. Without a saved one, a restart would begin with new matches.
+let saved = from;
+let isBusy = false;
+setInterval(() => {
+  if (!isBusy) save(feed.cursor);
+}, 1_000);
+
+for await (const event of feed) {
+  isBusy = true;
   if (event.type === 'order') {
     const { market, taker_order: order } = event.data;
     const cents = Math.round((100 * Number(order.usdc)) / Number(order.shares));
@@ -30,12 +40,15 @@ for await (const event of fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ?
     await post(`${who} ${verb} ${usdc} of “${order.outcome}” at ${cents}¢: ${market.question}`);
   }
   if (event.type === 'gap') await post('Some matches were missed.');
-  if (event.cursor !== '') await save(event.cursor);
+  save(event.cursor);
+  isBusy = false;
 }
 
 /** Retries until the chat accepts the message. Only then is the cursor saved. Throws if the chat refuses it for good. */
 async function post(text: string): Promise<void> {
-  const body = CHAT_ID === undefined ? { content: text } : { chat_id: CHAT_ID, text };
+  // Anybody can choose a name with @everyone in it.
+  const content = { content: text, allowed_mentions: { parse: [] } };
+  const body = CHAT_ID === undefined ? content : { chat_id: CHAT_ID, text };
   for (let waitMs = 1_000; ; waitMs = Math.min(60_000, waitMs * 2)) {
     const headers = { 'Content-Type': 'application/json' };
     const sent = fetch(WEBHOOK_URL, { method: 'POST', headers, body: JSON.stringify(body) });
@@ -49,7 +62,9 @@ async function post(text: string): Promise<void> {
   }
 }
 
-async function save(cursor: string): Promise<void> {
-  await writeFile(`${CURSOR_FILE}.new`, cursor);
-  await rename(`${CURSOR_FILE}.new`, CURSOR_FILE);
+function save(cursor: string): void {
+  if (cursor === '' || cursor === saved) return;
+  writeFileSync(`${CURSOR_FILE}.new`, cursor);
+  renameSync(`${CURSOR_FILE}.new`, CURSOR_FILE);
+  saved = cursor;
 }

@@ -16,7 +16,7 @@ import { until } from '../e2e/service.ts';
 import { fill, match } from '../unit/feed-matches.ts';
 import { get } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
-import { publish, publishFinal, publishSequel } from './feed-harness.ts';
+import { positionOf, publish, publishFinal, publishSequel } from './feed-harness.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 const CLIENT = join(import.meta.dirname, '../../api/client/index.ts');
@@ -115,12 +115,14 @@ test('copy-a-whale.ts copies all that its wallet trades, and what becomes of it'
 
 test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
   const posted: string[] = [];
+  const mentions: string[] = [];
   let refusals = 1;
   const chat = createServer(async (request, response) => {
-    const { content } = JSON.parse(await text(request));
+    const { content, allowed_mentions } = JSON.parse(await text(request));
     if (refusals-- > 0) response.writeHead(500).end();
     else {
       posted.push(content);
+      mentions.push(...allowed_mentions.parse);
       response.writeHead(204).end();
     }
   }).listen(0, '127.0.0.1');
@@ -130,7 +132,8 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   await start('whale-alert.ts', [], env);
   await trade(601);
   await until(async () => posted.length === 1 || undefined);
-  await until(async () => existsSync(join(directory, 'whale-alert.cursor')) || undefined);
+  const cursor = () => readFileSync(join(directory, 'whale-alert.cursor'), 'utf8');
+  await until(async () => cursor() === positionOf(published) || undefined);
   await kill();
   await trade(602);
   await start('whale-alert.ts', [], env);
@@ -138,6 +141,26 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   await until(async () => posted.length === 3 || undefined);
   expect(posted[0]).toMatch(/ (buys|sells) \$4\.00 of “.+” at 50¢: /);
   expect(new Set(posted.map((line) => line.split(' ')[0])).size).toBe(3);
+  expect(mentions).toEqual([]);
+  chat.close();
+});
+
+test('whale-alert.ts posts what came while it was away, though nothing was large enough before', async () => {
+  const posted: string[] = [];
+  const chat = createServer(async (request, response) => {
+    posted.push(JSON.parse(await text(request)).content);
+    response.writeHead(204).end();
+  }).listen(0, '127.0.0.1');
+  await once(chat, 'listening');
+  const { port } = chat.address() as AddressInfo;
+  const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, CURSOR_FILE: 'quiet.cursor' };
+  await start('whale-alert.ts', [], env);
+  await trade(605);
+  await until(async () => existsSync(join(directory, 'quiet.cursor')) || undefined);
+  await kill();
+  await trade(606);
+  await start('whale-alert.ts', [], { ...env, MIN_USDC: '4' });
+  await until(async () => posted.some((line) => line.startsWith('trader-606 ')) || undefined);
   chat.close();
 });
 
@@ -216,6 +239,26 @@ describe('for analysts', () => {
     });
     const titles = stdout.split('\n').filter((line) => line !== '' && !line.startsWith(' '));
     expect(titles).toHaveLength(3);
+  });
+
+  test.skipIf(!isHere).each([
+    ['ann:p%40ss@', `Basic ${Buffer.from('ann:p@ss').toString('base64')}`],
+    ['service:secret@', undefined],
+  ])('python/analysis.py asks http://%s… as %s', async (user, login) => {
+    const logins: unknown[] = [];
+    const server = createServer((request, response) => {
+      logins.push(request.headers.authorization);
+      response.end('{"data": []}');
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const CLICKHOUSE_URL = `http://${user}127.0.0.1:${port}`;
+    await promisify(execFile)('python3', ['analysis.py'], {
+      cwd: join(EXAMPLES, 'python'),
+      env: { ...process.env, CLICKHOUSE_URL, PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    server.close();
+    expect(logins).toEqual([login, login, login]);
   });
 
   const { panels, templating } = JSON.parse(
