@@ -3,18 +3,24 @@
 the result of `rows()` to DataFrame.
 """
 # %%
+import base64
 import json
 import os
 import urllib.parse
 import urllib.request
 
 given = urllib.parse.urlsplit(os.environ.get("CLICKHOUSE_URL", "http://127.0.0.1:8123"))
-URL = f"{given.scheme}://{given.hostname}:{given.port}/?default_format=JSON"
+URL = f"{given.scheme}://{given.netloc.rpartition('@')[2]}/?default_format=JSON"
+HEADERS = {}
+# The embedded ClickHouse needs no user, and its user `service` is for the service alone.
+if given.username not in (None, "", "service"):
+    login = urllib.parse.unquote(f"{given.username}:{given.password or ''}")
+    HEADERS["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
 
 
 def rows(sql):
     """The rows of a SELECT as dictionaries."""
-    with urllib.request.urlopen(urllib.request.Request(URL, sql.encode())) as answer:
+    with urllib.request.urlopen(urllib.request.Request(URL, sql.encode(), HEADERS)) as answer:
         return json.load(answer)["data"]
 
 
