@@ -202,19 +202,23 @@ async function tradesFlow(env: Record<string, string>): Promise<void> {
   const wanted = { tier: 'pro', account: 'test', label: '' } as const;
   const { key } = await issueKey(bucket, wanted, Date.now());
   await nats.close();
+  // Also stops the processes of a test that fails.
+  await using started = new AsyncDisposableStack();
+  const stop = async (part: ReturnType<typeof start>) => void (await part.stop());
   const devnet = await startDevnet(join(directory.path, 'devnet'), {
     matches: 200,
     days: 2,
     rate: 5,
   });
+  started.adopt(devnet.process, stop);
   const all = { ...env, ...devnet.env, HTTP_PORT: '0' };
-  const projector = start('projector/main.ts', [], all);
+  const projector = started.adopt(start('projector/main.ts', [], all), stop);
   await projector.event('projecting');
-  const api = start('api/main.ts', [], all);
+  const api = started.adopt(start('api/main.ts', [], all), stop);
   const { port } = await api.event('listening');
-  const ingest = start('ingest/main.ts', [], all);
-  const { sequence } = await ingest.event('caught_up');
-  await projector.reached('stored', (line) => Number(line.sequence) >= Number(sequence));
+  const ingest = started.adopt(start('ingest/main.ts', [], all), stop);
+  const { block } = await ingest.event('caught_up');
+  await projector.reached('stored', (line) => Number(line.block) >= Number(block));
   const sums = await query<{ fills: string; volume: string }>(
     CLICKHOUSE_URL,
     `SELECT toString(sum(fills)) AS fills, toString(sum(maker_volume) + sum(taker_volume)) AS volume
@@ -228,5 +232,4 @@ async function tradesFlow(env: Record<string, string>): Promise<void> {
     const board = await answerOf<Board>(`http://127.0.0.1:${port}`, key, path);
     return board.traders.length === 5 ? board : undefined;
   });
-  await Promise.all([ingest, api, projector, devnet.process].map((part) => part.stop()));
 }
