@@ -2,7 +2,7 @@
  * The commands of the documents, run as they stand there against a running service. Programs in TypeScript are run by
  * client-package.test.ts, queries in SQL by analyst.test.ts.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -29,6 +29,9 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
 ];
 /** It goes on until it is stopped; its first words are enough. */
 const ENDLESS = /curl -sN|fillstream tail/;
+
+const HAS_CURL = spawnSync('curl', ['--version']).error === undefined;
+if (!HAS_CURL) console.info('skipped: there is no curl here (apt-get install curl)');
 
 type Command = {
   readonly document: string;
@@ -101,7 +104,8 @@ describe('commands', () => {
     directory.remove();
   });
 
-  test.each(here)('$document: $text', async ({ exports, text }) => {
+  test.for(here)('$document: $text', async ({ exports, text }, { skip }) => {
+    skip(!HAS_CURL && /\bcurl\b/.test(text), 'there is no curl');
     const filled = (given: string) =>
       own.reduce((so, [found, value]) => so.replace(found, value), given);
     const line = filled(text);
