@@ -12,11 +12,13 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { buildSync } from 'esbuild';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { cursorOf } from '../../api/feed/cursor.ts';
+import { feedMessageId } from '../../ingest/contract.ts';
 import { until } from '../e2e/service.ts';
 import { fill, match } from '../unit/feed-matches.ts';
 import { get } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
-import { positionOf, publish, publishFinal, publishSequel } from './feed-harness.ts';
+import { publish, publishFinal, publishSequel } from './feed-harness.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 const CLIENT = join(import.meta.dirname, '../../api/client/index.ts');
@@ -130,10 +132,11 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   const { port } = chat.address() as AddressInfo;
   const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
   await start('whale-alert.ts', [], env);
-  await trade(601);
+  const { txHash, taker } = await trade(601);
+  const id = feedMessageId(txHash, taker.orderHash, 0);
   await until(async () => posted.length === 1 || undefined);
   const cursor = () => readFileSync(join(directory, 'whale-alert.cursor'), 'utf8');
-  await until(async () => cursor() === positionOf(published) || undefined);
+  await until(async () => cursor() === String(cursorOf(published, id)) || undefined);
   await kill();
   await trade(602);
   await start('whale-alert.ts', [], env);
