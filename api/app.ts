@@ -21,7 +21,6 @@ import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
 import {
   allowVisitors,
   authenticate,
-  countPicture,
   refuseKeyInUrl,
   requireKey,
   uncounted,
@@ -150,7 +149,7 @@ export function createApp(options: AppOptions): Express {
   app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
   const { isSimulated = false, pictureOrigins = [] } = options;
-  const picture = pictureHandler(pictureOrigins, countPicture(limits));
+  const picture = pictureHandler(pictureOrigins);
   app.route(PICTURE_PATH).all(uncounted(limits)).get(picture).all(notGet);
 
   app.use('/mcp', bearerAsKey);

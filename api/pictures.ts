@@ -4,10 +4,11 @@
  * image formats, and limits on size, time, concurrency and memory.
  */
 import { createHash } from 'node:crypto';
-import type { Request, RequestHandler, Response } from 'express';
+import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
 import { boundedBody } from '../infra/bounded-body.ts';
-import { createSlots } from '../infra/slots.ts';
+import { createCallerSlots, createSlots } from '../infra/slots.ts';
+import { networkOf } from './auth/authenticate.ts';
 import { Problem } from './errors.ts';
 
 export const PICTURE_PATH = '/pictures';
@@ -18,7 +19,11 @@ const CACHE_BYTES_MAX = 64 * 1024 * 1024;
 /** Overhead per cache entry. */
 const ENTRY_BYTES = 1_024;
 const FETCHES_MAX = 8;
-/** A request waits as long for its slot, too. */
+/** So that one address cannot take all turns. */
+const FETCHES_OF_ADDRESS_MAX = 4;
+/** More than the largest page shows. */
+const WAITING_OF_ADDRESS_MAX = 200;
+const WAIT_MS_MAX = 15_000;
 const FETCH_MS_MAX = 5_000;
 const KEPT_SECONDS = 86_400;
 /** A failed picture is fetched again after this time. */
@@ -27,26 +32,24 @@ const MISSED_MS = 60_000;
 type Picture = { readonly type: string; readonly etag: string; readonly bytes: Buffer };
 const MISSED = 'missed';
 
-/**
- * `origins` are, for example, https://pictures.example. If there are none, every picture is a 404. `count` counts a request
- * whose picture must be fetched, and throws to refuse it.
- */
-export function pictureHandler(
-  origins: readonly string[],
-  count: (request: Request, response: Response) => void,
-): RequestHandler {
+/** `origins` are, for example, https://pictures.example. If there are none, every picture is a 404. */
+export function pictureHandler(origins: readonly string[]): RequestHandler {
   const slots = createSlots(FETCHES_MAX);
-  const cache = new LRUCache<string, Picture | typeof MISSED, () => void>({
+  const addressSlots = createCallerSlots(FETCHES_OF_ADDRESS_MAX, WAITING_OF_ADDRESS_MAX);
+  const cache = new LRUCache<string, Picture | typeof MISSED, string>({
     maxSize: CACHE_BYTES_MAX,
     sizeCalculation: (one) => ENTRY_BYTES + (one === MISSED ? 0 : one.bytes.length),
     ttl: KEPT_SECONDS * 1_000,
-    async fetchMethod(url, _stale, { options, context: countFetch }) {
-      countFetch();
+    async fetchMethod(url, _stale, { options, context: address }) {
+      const waited = AbortSignal.timeout(WAIT_MS_MAX);
       let hasSlot = false;
-      const picture = await slots(AbortSignal.timeout(FETCH_MS_MAX), () => {
+      const fetched = () => {
         hasSlot = true;
         return load(url, AbortSignal.timeout(FETCH_MS_MAX));
-      }).catch(() => undefined);
+      };
+      const picture = await addressSlots(address, waited, () => slots(waited, fetched)).catch(
+        () => undefined,
+      );
       // Not cached: there may be such a picture.
       if (!hasSlot) return undefined;
       if (picture === undefined) options.ttl = MISSED_MS;
@@ -58,7 +61,7 @@ export function pictureHandler(
     if (url === undefined || !origins.includes(url.origin)) throw missing();
     // It does not change the picture.
     url.hash = '';
-    const picture = await cache.fetch(url.href, { context: () => count(request, response) });
+    const picture = await cache.fetch(url.href, { context: networkOf(request.ip ?? '') });
     if (picture === undefined || picture === MISSED) throw missing();
     response.set('Cache-Control', `public, max-age=${KEPT_SECONDS}`).set('ETag', picture.etag);
     if (request.fresh) response.status(304).end();

@@ -36,8 +36,8 @@ const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC
       Only reads the archive again: hashes, links between blocks, counts.
 
   npm run import -- --from DIR
-      Checks the archive and appends to LEDGER what it lacks. LEDGER must be empty, or begin as the
-      archive does and end within it, and ingest must not run. May be interrupted and run again.
+      Checks the archive and appends to LEDGER what it lacks. LEDGER must be empty, or end within
+      the archive, and ingest must not run. May be interrupted and run again.
 
 Example: npm run export -- --to /archive/ledger --trim 6
 
@@ -237,7 +237,9 @@ async function importAll({ nats, kv, archive, signal }: Parts): Promise<void> {
       if (process.connected) process.send?.({ event: 'imported', block: range.to });
       progress(range.to - from);
     }
-    report({ event: 'done' }, `LEDGER holds what the archive holds, up to block ${to}`);
+    const begin = (await oldestBlocks(nats))?.range.from;
+    const text = `LEDGER holds what the archive holds from block ${begin} to block ${to}`;
+    report({ event: 'done' }, text);
   } finally {
     writer.close();
   }
@@ -257,9 +259,9 @@ async function meetingPoint(nats: Nats, archive: Archive): Promise<number> {
   const { to } = held.range;
   const archived = await firstOf(archive.messages(to - 1));
   const begin = (await oldestBlocks(nats))?.range.from ?? 0;
-  if (archived?.json === held.json && begin > (archive.files[0]?.from ?? 0)) {
+  if (archived?.json === held.json && to >= end && begin > (archive.files[0]?.from ?? 0)) {
     throw new ArchiveError(
-      `LEDGER begins with block ${begin} and is in chain order, so earlier blocks cannot be put before it: export the rest with --all, empty LEDGER (nats stream purge LEDGER) and import everything`,
+      `LEDGER holds the end of the archive, but begins with block ${begin} and is in chain order, so earlier blocks cannot be put before it: export the rest with --all, empty LEDGER (nats stream purge LEDGER) and import everything`,
     );
   }
   if (archived?.json === held.json) return to;

@@ -87,28 +87,27 @@ export class FeedWriter {
 
   /**
    * Loads the ids of messages stored since a time, so that nothing is shown twice after a restart, and calls `visit`
-   * with each message. Reads at most as many messages as there is room for ids. Resolves with true if these are all
-   * ids since that time: FEED has removed none of them, and there was room.
+   * with each message, which tells whether it is a match that may not have been final. Resolves with true if it
+   * remembers all ids since that time: FEED has removed none of them, and there was room.
    */
   async restore(
     nats: Nats,
     sinceMs: number,
-    visit: (message: StreamMessage) => void,
+    visit: (message: StreamMessage) => boolean,
   ): Promise<boolean> {
     const first = await firstMessageAtOrAfter(nats, FEED_STREAM, sinceMs);
     if (first === undefined) return false;
-    const { firstSequence, lastSequence } = await streamState(nats, FEED_STREAM);
-    const sequence = Math.max(first.sequence, lastSequence - this.#idsMax + 1);
-    // FEED removes its oldest messages first.
-    const isHeld = first.sequence === 1 || first.sequence > firstSequence;
-    let isRead = sequence === first.sequence;
+    const { sequence } = first;
+    const { firstSequence } = await streamState(nats, FEED_STREAM);
+    let read = 0;
     for await (const message of storedSince(nats, FEED_STREAM, { sequence })) {
-      if (!isRead) this.#forget(isHeld ? first.timestampMs : sinceMs, message.timestampMs);
-      isRead = true;
-      this.remember(message.messageId, message.timestampMs);
-      visit(message);
+      const isEarly = visit(message);
+      this.remember(message.messageId, isEarly ? message.timestampMs : 0);
+      read += 1;
     }
-    return isHeld && sequence === first.sequence;
+    // FEED removes its oldest messages first.
+    const isHeld = sequence === 1 || sequence > firstSequence;
+    return isHeld && read <= this.#idsMax;
   }
 
   /** True if a message with this id was published before. */

@@ -190,7 +190,7 @@ export function countBalances(registry: Registry, balances: Balances): void {
     'balances since startup: read, failed, or dropped because too many traders were queued';
   const values = () => Object.entries(balances.counts);
   gaugesOf(registry, 'balances', help, { label: 'outcome', values });
-  gaugeOf(registry, 'balances_waiting', 'traders whose balance is queued', () => {
+  gaugeOf(registry, 'balances_waiting', 'traders whose balance is queued or being read', () => {
     return balances.waiting;
   });
 }

@@ -415,13 +415,14 @@ export async function restoreFeed(
 ): Promise<boolean> {
   const shown = new Map<string, ShownMessage>();
   const isComplete = await feed.restore(nats, sinceMs, (message) => {
-    if (message.subject !== FEED_MATCH_SUBJECT) return;
+    if (message.subject !== FEED_MATCH_SUBJECT) return false;
     const event = decoded(message);
-    if (event?.kind !== 'match' || event.sent === undefined) return;
+    if (event?.kind !== 'match' || event.sent === undefined) return false;
     const { sent } = event;
     shown.set(message.messageId, { match: event, sent, storedAtMs: message.timestampMs });
     const [oldest] = shown.keys();
     if (shown.size > PENDING_MATCHES_MAX && oldest !== undefined) shown.delete(oldest);
+    return true;
   });
   const restored = new Set<string>();
   for (const event of await sequels(nats, FEED_RESTORED_SUBJECT)) {
@@ -459,8 +460,8 @@ export function followOther(
   pending: PendingMatches,
 ): void {
   const { messageId: id, timestampMs } = message;
-  feed.remember(id, timestampMs);
   const event = decoded(message);
+  feed.remember(id, event?.kind === 'match' && event.sent !== undefined ? timestampMs : 0);
   if (event?.kind === 'void') pending.voidedElsewhere(event);
   if (event?.kind === 'restored') pending.restoredElsewhere(event.matchId);
   if (event?.kind !== 'match' || event.sent === undefined || pending.has(id)) return;

@@ -69,7 +69,7 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
     });
   };
   try {
-    // The last reader may have stopped before its own.
+    // The previous reader may have stopped before its reload.
     timer = setTimeout(reload, DICTIONARY_MS);
     let reached: number | undefined;
     const name = await retryLogged(options, 'metadata', () => consumerName(client));

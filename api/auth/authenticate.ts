@@ -50,14 +50,6 @@ export function uncounted(limits: Limits): RequestHandler {
   };
 }
 
-/** Counts a picture that must be fetched for an address, apart from its other requests. Throws Problem 429. */
-export function countPicture(limits: Limits) {
-  return (request: Request, response: Response) => {
-    const name = `pictures:${networkOf(request.ip ?? '')}`;
-    limits.charge(response, [{ name, policy: 'anonymous' }]);
-  };
-}
-
 /** Throws Problem 401 unless `authenticate` found a valid key. */
 export const requireKey: RequestHandler = (_request, response, next) => {
   if (response.locals.caller !== undefined) {

@@ -147,10 +147,11 @@ export class Feed {
       return;
     }
     const caller = callerOf(response);
+    // The client may leave while its session is opened.
+    const gone = abortedWith(response);
     const session = await this.#sessions.open(caller, wanted.streamId);
     let filter: Filter;
     let requested: bigint;
-    const gone = abortedWith(response);
     try {
       // While the session was being opened, a shutdown may have begun or the stream may have changed.
       this.#requireServed(wanted.requested);

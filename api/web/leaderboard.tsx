@@ -158,8 +158,10 @@ export function Leaderboard() {
       </Loaded>
       {board.data === undefined ? null : isDemo() ? (
         <p class="soft">
-          {count(traders.length)} of {count(board.data.total_count)}; the others need a key above
-          the demo tier.
+          {count(traders.length)} of {count(board.data.total_count)}
+          {traders.length < board.data.total_count
+            ? '; a key above the demo tier shows them all.'
+            : '.'}
         </p>
       ) : (
         <Pager

@@ -54,7 +54,7 @@ export function MarketTape({
   const newest = [...heard, ...read.map(readMatch)].slice(0, ROWS_MAX);
   const held = useHeld();
   const matches = useHeldMatches(newest, rows, held.is !== undefined);
-  const waiting = Math.max(0, (rows.at(-1)?.number ?? -1) - (matches[0]?.number ?? -1));
+  const waiting = waitingOf(rows, newest, matches);
   const state = store?.state.value;
   return (
     <section class="market-tape" aria-labelledby="tape-title">
@@ -93,6 +93,19 @@ export function MarketTape({
       )}
     </section>
   );
+}
+
+/** How many matches are newer than those shown. The stream has them all; without it, the API's newest tell. */
+function waitingOf(
+  rows: readonly Row[],
+  newest: readonly Match[],
+  shown: readonly Match[],
+): number {
+  const heard = (rows.at(-1)?.number ?? -1) - Math.max(-1, ...shown.map(({ number }) => number));
+  const ids = new Set(shown.map(({ id }) => id));
+  const first = newest.findIndex(({ id }) => ids.has(id));
+  const read = newest.slice(0, first < 0 ? undefined : first).filter(({ number }) => number < 0);
+  return heard + read.length;
 }
 
 /** While the list is held, its matches keep their places, and only their states change. */

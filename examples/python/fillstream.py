@@ -130,7 +130,7 @@ class Fillstream:
         raise AssertionError("attempts must be at least 1")
 
     def _open(self, target: str, timeout: float, body: Optional[bytes], headers: Dict[str, str]) -> HTTPResponse:
-        url = self.url + target
+        url = f"{self.url}/{target.lstrip('/')}"
         key = {"X-Service-Key": self.key} if self.key else {}
         request = urllib.request.Request(url, body, {**key, **headers})
         try:

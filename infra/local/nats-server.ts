@@ -269,7 +269,10 @@ async function main(): Promise<void> {
   process.exitCode = stopping.signal.aborted ? 0 : (code ?? 1);
 }
 
-/** Copies and empties a long log, because nats-server keeps the file open and 2.9 would keep every old one. */
+/**
+ * Copies and empties a long log, because nats-server keeps the file open and 2.9 would keep every old one. Lines written in
+ * between are lost.
+ */
 function limitLog(path: string): void {
   const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (bytes <= LOG_BYTES_MAX) return;

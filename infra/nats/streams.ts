@@ -39,10 +39,10 @@ const DUPLICATE_WINDOW_MS = 120_000;
 const LEADER_MS_MAX = 120_000;
 
 /**
- * Creates the stream, or updates an existing one to this configuration, but never to fewer replicas. Servers before 2.11 silently drop unknown
- * fields, so the response is compared with the request. Throws StreamConfigError if they differ or the change is
- * rejected, and NatsUnavailableError if no server can do it. A patient connection retries for LEADER_MS_MAX first,
- * because a starting cluster may have no leader yet, or too few servers for the replicas.
+ * Creates the stream, or updates an existing one to this configuration, but never to fewer replicas. Servers before
+ * 2.11 silently drop unknown fields, so the response is compared with the request. Throws StreamConfigError if they differ
+ * or the change is rejected, and NatsUnavailableError if no server can do it. A patient connection retries for
+ * LEADER_MS_MAX first, because a starting cluster may have no leader yet, or too few servers for the replicas.
  */
 export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
   await patiently(nats, () => createOrUpdate(nats, spec));

@@ -135,7 +135,8 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   const { txHash, taker } = await trade(601);
   const id = feedMessageId(txHash, taker.orderHash, 0);
   await until(async () => posted.length === 1 || undefined);
-  const cursor = () => readFileSync(join(directory, 'whale-alert.cursor'), 'utf8');
+  const file = join(directory, 'whale-alert.cursor');
+  const cursor = () => (existsSync(file) ? readFileSync(file, 'utf8') : '');
   await until(async () => cursor() === String(cursorOf(published, id)) || undefined);
   await kill();
   await trade(602);

@@ -4,7 +4,7 @@ import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
-import { decodeFeedEvent, FEED_STREAM } from '../../ingest/contract.ts';
+import { decodeFeedEvent, FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { LEDGER_STREAM, storedMessages } from '../../ingest/ledger.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
@@ -167,7 +167,7 @@ test('after a restart that reads only the newest ids: no final match of the time
   const again = new FeedWriter(writer, metadata, 2);
   const messages = storedSince(nats, FEED_STREAM, { sequence: first?.sequence ?? 0 });
   const { value } = await messages[Symbol.asyncIterator]().next();
-  expect(await again.restore(nats, 0, () => undefined)).toBe(false);
+  expect(await again.restore(nats, 0, ({ subject }) => subject === FEED_MATCH_SUBJECT)).toBe(false);
   const taker = { ...fill(1), trader: address(1), tokenId: 1n, order: null };
   const final = (id: string, detectedAtMs: number) => ({
     ...{ id, txHash: hash(1), exchange: address(9), conditionId: hash(1), detectedAtMs },
