@@ -260,7 +260,8 @@ async function main(): Promise<void> {
   const access = natsOptions(NatsConfig.parse({ NATS_URL: url, NATS_TOKEN: token }));
   setInterval(limitLog, LOG_POLL_MS, join(dataDir, LOG_NAME)).unref();
   killIfSilent(server.child, access, dataDir).catch((error: unknown) => {
-    if (!hasEnded(server.child)) throw error;
+    // While it stops, it may refuse connections before it has ended.
+    if (!stopping.signal.aborted && !hasEnded(server.child)) throw error;
   });
   process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
   const [code, signal] = await once(server.child, 'exit');

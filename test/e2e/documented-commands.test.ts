@@ -2,11 +2,12 @@
  * The commands of the documents, run as they stand there against a running service. Programs in TypeScript are run by
  * client-package.test.ts, queries in SQL by analyst.test.ts.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hasCurl } from '../support/runtimes.ts';
 import { type Service, startService, temporaryDirectory, until } from './service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -30,8 +31,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
 /** It goes on until it is stopped; its first words are enough. */
 const ENDLESS = /curl -sN|fillstream tail/;
 
-const HAS_CURL = spawnSync('curl', ['--version']).error === undefined;
-if (!HAS_CURL) console.info('skipped: there is no curl here (apt-get install curl)');
+const HAS_CURL = hasCurl();
 
 type Command = {
   readonly document: string;

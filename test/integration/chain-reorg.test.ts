@@ -11,6 +11,7 @@ import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { query, start, temporaryDirectory, until } from '../e2e/service.ts';
+import { hasCurl } from '../support/runtimes.ts';
 import {
   factsOfChain,
   factsOfLedger,
@@ -133,54 +134,57 @@ function oldListing() {
   );
 }
 
-test('a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it', async () => {
-  const node = await startUnreliableNode();
-  const first = start('ingest/main.ts', [], { ...env, RPC_URL: node.url });
-  await devnet.trade();
-  await devnet.mine(3);
-  await first.event('caught_up');
-  const final = await devnet.number('finalized');
-  await ledgerReaches(final);
-  const before = await factsOfLedger(nats);
-  const fills = await rebuiltFills();
+test.skipIf(!hasCurl())(
+  'a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it',
+  async () => {
+    const node = await startUnreliableNode();
+    const first = start('ingest/main.ts', [], { ...env, RPC_URL: node.url });
+    await devnet.trade();
+    await devnet.mine(3);
+    await first.event('caught_up');
+    const final = await devnet.number('finalized');
+    await ledgerReaches(final);
+    const before = await factsOfLedger(nats);
+    const fills = await rebuiltFills();
 
-  // The newest blocks with facts are replaced by empty ones, far below "final".
-  const head = await devnet.number('latest');
-  const depth = head - Number(before.facts.at(-1)?.split(':')[0]) + 1;
-  node.fail();
-  await devnet.call('anvil_reorg', depth, []);
-  await devnet.mine(4);
-  expect(await first.exit).toBe(3);
-  node.close();
-  const alarm = JSON.stringify(first.lines);
-  expect(alarm).toContain('ALARM: a final block was replaced');
-  expect(alarm).toContain(`LEDGER holds ${before.blocks.at(-1)?.hash} as block ${final}`);
-  const agreed = Number(/agree on blocks up to (\d+)/.exec(alarm)?.[1]);
-  expect(agreed).toBe(head - depth);
-  expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
+    // The newest blocks with facts are replaced by empty ones, far below "final".
+    const head = await devnet.number('latest');
+    const depth = head - Number(before.facts.at(-1)?.split(':')[0]) + 1;
+    node.fail();
+    await devnet.call('anvil_reorg', depth, []);
+    await devnet.mine(4);
+    expect(await first.exit).toBe(3);
+    node.close();
+    const alarm = JSON.stringify(first.lines);
+    expect(alarm).toContain('ALARM: a final block was replaced');
+    expect(alarm).toContain(`LEDGER holds ${before.blocks.at(-1)?.hash} as block ${final}`);
+    const agreed = Number(/agree on blocks up to (\d+)/.exec(alarm)?.[1]);
+    expect(agreed).toBe(head - depth);
+    expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
 
-  const plan = ['rewind', '--to-block', String(agreed)];
-  const shown = start('ingest/main.ts', plan, env);
-  expect(await shown.exit).toBe(0);
-  expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
-  const done = start('ingest/main.ts', [...plan, '--yes'], env);
-  expect(await done.exit, done.errors() + JSON.stringify(done.lines)).toBe(0);
-  const rewound = await factsOfLedger(nats);
-  expect(rewound.blocks.at(-1)?.number).toBe(agreed);
-  expect(rewound.facts).toEqual(
-    before.facts.filter((place) => Number(place.split(':')[0]) <= agreed),
-  );
+    const plan = ['rewind', '--to-block', String(agreed)];
+    const shown = start('ingest/main.ts', plan, env);
+    expect(await shown.exit).toBe(0);
+    expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
+    const done = start('ingest/main.ts', [...plan, '--yes'], env);
+    expect(await done.exit, done.errors() + JSON.stringify(done.lines)).toBe(0);
+    const rewound = await factsOfLedger(nats);
+    expect(rewound.blocks.at(-1)?.number).toBe(agreed);
+    expect(rewound.facts).toEqual(
+      before.facts.filter((place) => Number(place.split(':')[0]) <= agreed),
+    );
 
-  const again = start('ingest/main.ts', [], env);
-  const newFinal = await devnet.number('finalized');
-  await ledgerReaches(newFinal);
-  const { facts, blocks } = await factsOfLedger(nats);
-  expect(facts).toEqual(await factsOfChain(devnet.url, newFinal));
-  expect(facts.length).toBeLessThan(before.facts.length);
-  const newBlocks = blocks.filter(({ number }) => number > agreed);
-  expect(newBlocks.map(({ number }) => number)).toEqual(
-    Array.from({ length: newFinal - agreed }, (_, i) => agreed + 1 + i),
-  );
-  expect(await rebuiltFills()).toBeLessThan(fills);
-  expect(await again.stop()).toBe(0);
-});
+    const again = start('ingest/main.ts', [], env);
+    const newFinal = await devnet.number('finalized');
+    await ledgerReaches(newFinal);
+    const { facts, blocks } = await factsOfLedger(nats);
+    expect(facts).toEqual(await factsOfChain(devnet.url, newFinal));
+    expect(facts.length).toBeLessThan(before.facts.length);
+    const newBlocks = blocks.filter(({ number }) => number > agreed);
+    expect(newBlocks.map(({ number }) => number)).toEqual(
+      Array.from({ length: newFinal - agreed }, (_, i) => agreed + 1 + i),
+    );
+    expect(await rebuiltFills()).toBeLessThan(fills);
+    expect(await again.stop()).toBe(0);
+  },
+);

@@ -1,4 +1,4 @@
-/** The JavaScript runtimes of this machine, for tests of the published packages. */
+/** Programs of this machine: the JavaScript runtimes, for tests of the published packages, and curl, for documented commands. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
@@ -36,4 +36,11 @@ export function runtimesHere(): { name: string; command: string; args: readonly 
     console.info(`skipped: there is no ${name} on PATH`);
     return [];
   });
+}
+
+/** Whether documented commands can run here; says so if not. */
+export function hasCurl(): boolean {
+  const isHere = spawnSync('curl', ['--version']).error === undefined;
+  if (!isHere) console.info('skipped: there is no curl here (apt-get install curl)');
+  return isHere;
 }
