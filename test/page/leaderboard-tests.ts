@@ -103,7 +103,7 @@ export function leaderboardTests(stage: Stage): void {
         route.continue({ headers: { ...route.request().headers(), 'x-service-key': stage.key } }),
       );
       await page.goto(`${stage.url}/leaderboard#key=fs_demo_`);
-      await expectText(page.locator('main'), 'the others need a key above the demo tier');
+      await expectText(page.locator('main'), '; a key above the demo tier shows them all.');
     });
 
     test('says what the server says of a setting that it refuses, and of nobody', async () => {
