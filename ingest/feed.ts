@@ -87,8 +87,8 @@ export class FeedWriter {
 
   /**
    * Loads the ids of messages stored since a time, so that nothing is shown twice after a restart, and calls `visit`
-   * with each message, which tells whether it is a match that may not have been final. Resolves with true if it
-   * remembers all ids since that time: FEED has removed none of them, and there was room.
+   * with each message. `visit` returns whether the message is a match that may not have been final. Resolves with true
+   * if all ids since that time are remembered: FEED has removed none of them, and there was room.
    */
   async restore(
     nats: Nats,

@@ -247,7 +247,7 @@ async function withSilentAnalyst() {
   });
   return {
     open,
-    /** One client for each key, and what each is told about its query. */
+    /** Sends a query for each key, from a client of its own. Returns the clients and their pending results. */
     async query(keys: readonly string[]) {
       const clients = await Promise.all(keys.map((key) => overHttp(key, own.url)));
       const asked = clients.map((one) =>
@@ -274,7 +274,7 @@ test('queries end with their client, and only a few run at a time', async () => 
   await stop();
 });
 
-test('one query of an account runs, a few wait, and the model is told of the others', async () => {
+test('an account runs one query at a time, a few wait, and the rest get an error', async () => {
   const { open, query, stop } = await withSilentAnalyst();
   const { clients, asked } = await query(Array(6).fill(seeded.key));
   expect(await Promise.race(asked)).toMatchObject({
