@@ -27,6 +27,11 @@ import { openStreams } from './streams/endpoints.ts';
 /** The supervisor allows 2.5 s in total. */
 const STOP_STREAMS_MS = 1_500;
 const STOP_REQUESTS_MS = 500;
+/**
+ * Connections that the system accepts before the process takes them, as far as `net.core.somaxconn` allows. When all clients
+ * of another process return at once, those beyond Node's default of 511 would try again after 1, 3, 7, 15 and 31 s.
+ */
+const BACKLOG = 4_096;
 
 await runProcess('api', serve);
 
@@ -113,7 +118,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
 }
 
 async function listen(server: Server, host: string, port: number): Promise<number> {
-  server.listen(port, host);
+  server.listen({ port, host, backlog: BACKLOG });
   await once(server, 'listening');
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('not a TCP server');

@@ -1,14 +1,15 @@
 /**
- * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader folds blocks as they arrive, and a writer
- * stores the resulting rows. The reader may be QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are stored
- * before the batch of the same blocks, the checkpoint after it. The loop waits while ClickHouse is unavailable.
+ * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader decodes blocks as they arrive, at most
+ * QUEUE_EVENTS_MAX events ahead. What has arrived is a chunk: its markets are read from the tables unless they are in
+ * memory, it is folded, and its rows are stored while the next chunk is folded. Resolutions and refused events are
+ * stored before the batch of the same blocks, the checkpoint after it. The loop waits while ClickHouse is unavailable.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { ExpectedError } from '../infra/expected.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { tailBatches } from '../infra/nats/reader.ts';
-import { type Hash, partitionOf } from '../ingest/contract.ts';
+import { type Hash, type LedgerEvent, partitionOf, type Refused } from '../ingest/contract.ts';
 import {
   type Block,
   type BlockRange,
@@ -26,8 +27,12 @@ import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 
 const CHECKPOINT_MS = 10_000;
 const WAIT_MS = 1_000;
-const QUEUE_ROWS_MAX = 50_000;
-/** A row waits at most this long for others to share its insert. */
+/** Timers must run in between. */
+const EVENTS_AT_ONCE = 1_000;
+/** Read by one statement: memory may exceed its limit by their positions. */
+const MARKETS_AT_ONCE = 100;
+const QUEUE_EVENTS_MAX = 50_000;
+/** A fill waits at most this long for others to share its insert. */
 const FLUSH_MS = 250;
 
 export type ProjectorOptions = {
@@ -43,6 +48,8 @@ export type ProjectorOptions = {
   readonly signal: AbortSignal;
   /** Stops when everything up to this block is stored; runs forever if omitted. */
   readonly untilBlock?: number;
+  /** Most open positions and markets in memory. */
+  readonly inMemory?: number;
   /** Called when everything up to a block is stored. */
   readonly onStored: (reached: Reached) => void;
   /** Called once, after the state was restored. */
@@ -59,22 +66,23 @@ export class LedgerRewrittenError extends ExpectedError {}
  * a restart does not fix. After any other error, restart it with a fresh state.
  */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
-  const { store, logger, signal, onStart, onWait } = options;
-  const positions = new OpenPositions();
+  const { store, logger, signal, inMemory, onStart, onWait } = options;
+  const positions = new OpenPositions(inMemory);
   const healed = await retryLogged(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
   const stored = await retryLogged(options, 'restore', () => store.restore(positions));
   const { source, checkpoints } = await findStart(options, stored);
   onWait?.(undefined);
   const { fromSequence } = source;
-  logger.info({ ...healed, openPositions: positions.openPositions(), fromSequence }, 'projecting');
+  logger.info({ ...healed, fromSequence }, 'projecting');
   onStart();
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();
-  const reader = read(options, positions, source, queue, both).finally(() => queue.close());
+  const reader = read(options, source, queue, both).finally(() => queue.close());
+  const chunks = fold({ ...options, signal: both }, positions, queue);
   // Otherwise the reader would wait forever for room that nobody makes.
-  const writer = write(options, checkpoints, queue, both).finally(() => queue.close());
+  const writer = write(options, checkpoints, chunks, both).finally(() => queue.close());
   try {
     await Promise.all([reader, writer]);
   } finally {
@@ -85,7 +93,6 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 
 async function read(
   { nats, logger, partitions, untilBlock = Number.POSITIVE_INFINITY }: ProjectorOptions,
-  positions: OpenPositions,
   { archived, fromSequence }: Source,
   queue: Queue,
   signal: AbortSignal,
@@ -103,7 +110,7 @@ async function read(
       newest = lastBlock(range);
     }
     before = sequence ?? before;
-    queue.push(project(positions, owned, range));
+    queue.push(ownedPart(range, owned));
     if (range.to >= untilBlock || signal.aborted) return true;
     await queue.room();
     // Decoding takes up to 10 ms a message: timers must run in between.
@@ -141,42 +148,112 @@ function assertFollows(
 
 const REPAIR = 'See docs/operations.md, "A final block was replaced".';
 
-function project(
-  positions: OpenPositions,
-  owned: ReadonlySet<number>,
-  range: BlockRange,
-): Projected {
-  const events: BookedEvent[] = [];
-  const facts: Fact[] = [];
+/** The part of a range that belongs to these partitions. */
+function ownedPart(range: BlockRange, owned: ReadonlySet<number>): Arrived {
+  const refused: Refused[] = [];
+  const events: ArrivedEvent[] = [];
   for (const block of range.blocks) {
     // Events without a market belong to partition 0.
-    if (owned.has(0)) facts.push(...block.refused);
+    if (owned.has(0)) refused.push(...block.refused);
     for (const event of eventsOf(block)) {
-      if (!owned.has(partitionOf(event.conditionId))) continue;
-      // Only the first resolution counts, in the table and in the fold. If it is known, it is already stored.
-      if (event.kind === 'resolution' && !positions.isResolved(event.conditionId))
-        facts.push(event);
-      const rows = positions.apply(event);
-      if (rows.length > 0) events.push({ blockHash: block.hash, rows });
+      if (owned.has(partitionOf(event.conditionId))) events.push({ event, blockHash: block.hash });
     }
   }
   const time = range.blocks.at(-1)?.time ?? 0;
-  return { events, facts, reached: { block: range.to, time } };
+  return { events, refused, reached: { block: range.to, time } };
+}
+
+/**
+ * Folds chunks until the queue is closed. The next chunk may be requested while the newest one is being stored, but
+ * only when all chunks before that are stored: so a market that is read here has all its rows in the tables.
+ */
+async function* fold(
+  options: ProjectorOptions,
+  positions: OpenPositions,
+  queue: Queue,
+): AsyncGenerator<Projected, void, undefined> {
+  for (;;) {
+    const arrived = await queue.take(options.signal);
+    if (arrived === 'closed') return;
+    let facts: Fact[] = arrived.refused;
+    let from = 0;
+    do {
+      let end: number;
+      try {
+        end = await restoreMarkets(options, positions, arrived.events, from);
+      } catch (error) {
+        if (options.signal.aborted) return;
+        throw error;
+      }
+      positions.beginChunk();
+      const events: BookedEvent[] = [];
+      for (const { event, blockHash } of arrived.events.slice(from, end)) {
+        // Only the first resolution counts, in the table and in the fold. If it is known, it is already stored.
+        if (event.kind === 'resolution' && !positions.isResolved(event.conditionId))
+          facts.push(event);
+        const rows = positions.apply(event);
+        if (rows.length > 0) events.push({ blockHash, rows });
+        from += 1;
+        if (from % EVENTS_AT_ONCE === 0) await setImmediate();
+      }
+      const isWhole = from === arrived.events.length;
+      yield { events, facts, reached: isWhole ? arrived.reached : undefined };
+      facts = [];
+    } while (from < arrived.events.length);
+  }
+}
+
+/**
+ * Makes room in memory and reads the markets of these events that are missing there, in order of their appearance,
+ * until memory is full. Returns the end of the events that can be folded now: at least one, if there are any.
+ */
+async function restoreMarkets(
+  options: ProjectorOptions,
+  positions: OpenPositions,
+  events: readonly ArrivedEvent[],
+  from: number,
+): Promise<number> {
+  const { store } = options;
+  const surplus = positions.surplus();
+  if (surplus.length > 0) {
+    // They will be read again, maybe from another replica.
+    await retryLogged(options, 'restore', () => store.sync());
+    positions.forget(surplus);
+  }
+  let end = from;
+  do {
+    const missing = new Set<string>();
+    for (; end < events.length; end += 1) {
+      const id = events[end]?.event.conditionId ?? '';
+      if (positions.knows(id)) continue;
+      if (missing.size === MARKETS_AT_ONCE && !missing.has(id)) break;
+      missing.add(id);
+    }
+    if (missing.size === 0) break;
+    const markets = await retryLogged(options, 'restore', () => store.markets([...missing]));
+    for (const [conditionId, market] of markets) positions.restoreMarket(conditionId, market);
+  } while (end < events.length && !positions.isFull);
+  return end;
 }
 
 async function write(
   options: ProjectorOptions,
   stored: ReadonlyMap<number, Checkpoint>,
-  queue: Queue,
+  chunks: AsyncGenerator<Projected, void, undefined>,
   signal: AbortSignal,
 ): Promise<void> {
   const { store, onStored, assertOwner, partitions, metrics } = options;
   const checkpoints = new Map(stored);
   let checkpointAt = Number.NEGATIVE_INFINITY;
+  let next = chunks.next();
   for (;;) {
-    const chunk = await queue.take(signal);
-    if (chunk === 'closed') break;
+    const { value: chunk } = await next;
+    // When it has to stop, it stores no further chunk.
+    if (chunk === undefined || signal.aborted) break;
     const { events, facts, reached } = chunk;
+    next = chunks.next();
+    // If storing fails first, nothing waits for it.
+    next.catch(() => undefined);
     if (facts.length > 0) await retryLogged(options, 'facts', () => store.writeFacts(facts));
     for (const batch of batchesOf(events)) {
       const done = metrics?.insertSeconds.startTimer();
@@ -198,7 +275,7 @@ async function write(
       });
       checkpointAt = performance.now();
     }
-    onStored(reached);
+    if (reached !== undefined) onStored(reached);
   }
   // Even without new events, because the batches healed at startup are complete now.
   if (checkpoints.size === 0) return;
@@ -277,39 +354,49 @@ async function storedBlock(options: ProjectorOptions, number: number): Promise<B
   }
 }
 
-/** The result of one or more LEDGER messages; events and facts are in chain order. */
-type Projected = {
-  readonly events: readonly BookedEvent[];
-  readonly facts: readonly Fact[];
+type ArrivedEvent = { readonly event: LedgerEvent; readonly blockHash: Hash };
+
+/** What one or more LEDGER messages hold for this projector, in chain order. */
+type Arrived = {
+  readonly events: ArrivedEvent[];
+  readonly refused: Refused[];
   readonly reached: Reached;
 };
 
+/** The result of folding it, or a part of it if memory is full; only the last part has reached something. */
+type Projected = {
+  readonly events: readonly BookedEvent[];
+  readonly facts: readonly Fact[];
+  readonly reached: Reached | undefined;
+};
+
 /**
- * Rows that the reader has folded and the writer has not taken yet. The queue limits how far the reader is ahead and
- * collects rows for FLUSH_MS so that they share an insert.
+ * Events that the reader has decoded and that are not folded yet. The queue limits how far the reader is ahead and
+ * collects fills for FLUSH_MS so that they share an insert.
  */
 class Queue {
-  #events: BookedEvent[] = [];
-  #facts: Fact[] = [];
+  #events: ArrivedEvent[] = [];
+  #refused: Refused[] = [];
   #reached: Reached | undefined;
-  #rows = 0;
+  /** Fills, resolutions and refused events. */
+  #size = 0;
   #closed = false;
   #changed = Promise.withResolvers<void>();
 
-  push({ events, facts, reached }: Projected): void {
+  push({ events, refused, reached }: Arrived): void {
     this.#reached = reached;
-    for (const fact of facts) this.#facts.push(fact);
-    for (const event of events) {
-      this.#events.push(event);
-      this.#rows += event.rows.length;
+    for (const one of refused) this.#refused.push(one);
+    for (const one of events) {
+      this.#events.push(one);
+      this.#size += one.event.kind === 'match' ? one.event.fills.length : 1;
     }
-    this.#rows += facts.length;
+    this.#size += refused.length;
     this.#notify();
   }
 
   /** Resolves when the reader may continue. */
   async room(): Promise<void> {
-    while (this.#rows >= QUEUE_ROWS_MAX && !this.#closed) await this.#changed.promise;
+    while (this.#size >= QUEUE_EVENTS_MAX && !this.#closed) await this.#changed.promise;
   }
 
   close(): void {
@@ -317,24 +404,24 @@ class Queue {
     this.#notify();
   }
 
-  /** Takes all queued rows, once they fill a batch or FLUSH_MS have passed. */
-  async take(signal: AbortSignal): Promise<Projected | 'closed'> {
+  /** Takes everything, once it fills a batch or FLUSH_MS have passed. */
+  async take(signal: AbortSignal): Promise<Arrived | 'closed'> {
     while (this.#reached === undefined && !this.#closed) await this.#changed.promise;
     let isDue = false;
     const flush = delay(FLUSH_MS, undefined, { ref: false }).then(() => {
       isDue = true;
     });
-    while (!isDue && !this.#closed && this.#rows < BATCH_ROWS_MAX) {
+    while (!isDue && !this.#closed && this.#size < BATCH_ROWS_MAX) {
       await Promise.race([this.#changed.promise, flush]);
     }
     if (this.#reached === undefined || (this.#closed && signal.aborted)) return 'closed';
-    const chunk = { events: this.#events, facts: this.#facts, reached: this.#reached };
+    const arrived = { events: this.#events, refused: this.#refused, reached: this.#reached };
     this.#events = [];
-    this.#facts = [];
+    this.#refused = [];
     this.#reached = undefined;
-    this.#rows = 0;
+    this.#size = 0;
     this.#notify();
-    return chunk;
+    return arrived;
   }
 
   #notify(): void {

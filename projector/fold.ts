@@ -1,7 +1,7 @@
 /**
- * Folds LEDGER events into booking rows and cuts the rows into insert batches. Keeps all open positions of a
- * projector's partitions in memory and does no I/O; after a restart, the store restores them. An event that is not
- * after the last (block, log) of its partition is dropped, so duplicates of any origin are harmless.
+ * Folds LEDGER events into booking rows and cuts the rows into insert batches. Does no I/O: before events are applied,
+ * the caller restores the markets that they name and that are not in memory. An event that is not after the last
+ * (block, log) of its partition is dropped, so duplicates of any origin are harmless.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -14,45 +14,76 @@ import {
 } from '../ingest/contract.ts';
 import type { Booking } from './contract.ts';
 import { FLAT, type Position, type Step, settle, trade } from './position.ts';
-import { Positions } from './positions.ts';
+
+type Payouts = readonly [bigint, bigint];
 
 type Market = {
-  readonly number: number;
-  payouts: readonly [bigint, bigint] | undefined;
+  payouts: Payouts | undefined;
+  /** Open positions by trader. */
+  readonly held: Map<string, Position>;
+  /** The chunk of the newest event that was applied. */
+  chunk: number;
+};
+
+/** What the tables hold of a market. */
+export type StoredMarket = {
+  /** Open positions by trader. */
+  readonly held: Map<string, Position>;
+  resolution: (Place & { readonly payouts: Payouts }) | undefined;
 };
 
 /** The place of an event in the chain. */
 export type Place = { readonly blockNumber: number; readonly logIndex: number };
 
+/**
+ * Most open positions and markets in memory; a position takes 240 bytes. More would only spare a catch-up over many
+ * markets from reading some of them again.
+ */
+const MOST_IN_MEMORY = 2_000_000;
+
+/** The open positions of the markets in memory. */
 export class OpenPositions {
+  readonly #most: number;
   readonly #markets = new Map<string, Market>();
-  readonly #positions = new Positions();
-  /** Traders are numbered in order of appearance, so that each address is in memory only once. */
-  readonly #numbers = new Map<string, number>();
-  readonly #traders: string[] = [];
   readonly #last = new Map<number, Place>();
+  #size = 0;
+  #chunk = 0;
+  /** Whether all stored markets are in memory, as at a first start and in a rebuild, until some are forgotten. */
+  #hasAll = true;
 
-  /** Restores an open position from storage. */
-  restorePosition(conditionId: string, trader: string, position: Position): void {
-    this.#positions.set(this.#market(conditionId).number, this.#numberOf(trader), position);
-  }
-
-  restoreResolution(conditionId: string, payouts: readonly [bigint, bigint]): void {
-    this.#market(conditionId).payouts = payouts;
+  constructor(most = MOST_IN_MEMORY) {
+    this.#most = most;
   }
 
   /** Sets the last stored event of a partition, unless a later one is already set. */
   restoreLast(partition: number, last: Place): void {
+    this.#hasAll = false;
     if (isAfter(last, this.#last.get(partition))) this.#last.set(partition, last);
   }
 
-  /** The newest applied event of a partition; undefined if there is none. */
-  lastOf(partition: number): Place | undefined {
-    return this.#last.get(partition);
+  /** Takes over what the tables hold of a market that is not in memory. */
+  restoreMarket(conditionId: string, { held, resolution }: StoredMarket): void {
+    // A resolution may have been stored without its settlements. It will be read again.
+    const isApplied =
+      resolution !== undefined && !isAfter(resolution, this.#last.get(partitionOf(conditionId)));
+    const payouts = isApplied ? resolution.payouts : undefined;
+    this.#markets.set(conditionId, { payouts, held, chunk: this.#chunk });
+    this.#size += held.size;
   }
 
+  /** Whether everything that is stored of the market is in memory. */
+  knows(conditionId: string): boolean {
+    return this.#hasAll || this.#markets.has(conditionId);
+  }
+
+  /** Whether there is more in memory than there should be. */
+  get isFull(): boolean {
+    return this.#size + this.#markets.size > this.#most;
+  }
+
+  /** Open positions in memory. */
   openPositions(): number {
-    return this.#positions.size;
+    return this.#size;
   }
 
   /** Whether a resolution of the market was applied or restored; later ones are ignored. */
@@ -60,36 +91,73 @@ export class OpenPositions {
     return this.#markets.get(conditionId)?.payouts !== undefined;
   }
 
-  /** Applies an event and returns its booking rows, or none if it was applied before. */
+  /** Begins a chunk of events. Call it when the chunk before the previous one is stored. */
+  beginChunk(): void {
+    this.#chunk += 1;
+  }
+
+  /**
+   * The markets to forget, in order of their newest event: none while memory has room. The rows of the newest chunk may
+   * not be stored yet, so its markets stay.
+   */
+  surplus(): readonly string[] {
+    if (!this.isFull) return [];
+    // A quarter more than necessary, so that it happens seldom.
+    let excess = this.#size + this.#markets.size - this.#most * 0.75;
+    const surplus: string[] = [];
+    const stored = [...this.#markets].filter(([, { chunk }]) => chunk < this.#chunk);
+    for (const [conditionId, { held }] of stored.sort(([, a], [, b]) => a.chunk - b.chunk)) {
+      if (excess <= 0) break;
+      excess -= 1 + held.size;
+      surplus.push(conditionId);
+    }
+    return surplus;
+  }
+
+  /** Forgets markets. Restore them before events of them are applied again. */
+  forget(conditionIds: readonly string[]): void {
+    this.#hasAll = false;
+    for (const conditionId of conditionIds) {
+      this.#size -= this.#markets.get(conditionId)?.held.size ?? 0;
+      this.#markets.delete(conditionId);
+    }
+  }
+
+  /**
+   * Applies an event and returns its booking rows, or none if it was applied before. A market that is not in memory has
+   * no stored rows.
+   */
   apply(event: LedgerEvent): Booking[] {
     const partition = partitionOf(event.conditionId);
     const { blockNumber, logIndex } = event;
     if (!isAfter(event, this.#last.get(partition))) return [];
     this.#last.set(partition, { blockNumber, logIndex });
     const market = this.#market(event.conditionId);
+    market.chunk = this.#chunk;
     return event.kind === 'match'
       ? this.#applyMatch(event, market, partition)
       : this.#applyResolution(event, market, partition);
   }
 
   /** Rows of a match: one per fill, plus immediate settlements if the market is already resolved. */
-  #applyMatch(match: Match, { number, payouts }: Market, partition: number): Booking[] {
+  #applyMatch(match: Match, { held, payouts }: Market, partition: number): Booking[] {
     const rows: Booking[] = [];
+    const before = held.size;
     for (const fill of match.fills) {
-      const trader = this.#numberOf(fill.trader);
-      const held = this.#positions.get(number, trader);
-      const step = trade(held ?? FLAT, fill);
+      const { trader } = fill;
+      const step = trade(held.get(trader) ?? FLAT, fill);
       const isOpen = step.position.shares > 0n;
-      if (isOpen && payouts === undefined) this.#positions.set(number, trader, step.position);
-      else if (held !== undefined) this.#positions.delete(number, trader);
+      if (isOpen && payouts === undefined) held.set(trader, checked(step.position));
+      else held.delete(trader);
       rows.push(bookingOf('fill', match, fill, step, partition, rows.length));
       // After the resolution, shares can be redeemed, so what this fill leaves open settles at once.
       if (isOpen && payouts !== undefined) {
         const { logIndex } = fill;
         const at = { event: match, logIndex, partition, leg: rows.length };
-        rows.push(settlement(step.position, fill.trader, payouts, at));
+        rows.push(settlement(step.position, trader, payouts, at));
       }
     }
+    this.#size += held.size - before;
     return rows;
   }
 
@@ -97,38 +165,36 @@ export class OpenPositions {
   #applyResolution(resolution: Resolution, market: Market, partition: number): Booking[] {
     if (market.payouts !== undefined) return [];
     const { payouts, logIndex } = resolution;
+    const held = [...market.held].sort(([a], [b]) => (a < b ? -1 : 1));
     market.payouts = payouts;
-    const held = [...this.#positions.of(market.number)].map(([number, position]) => ({
-      number,
-      trader: this.#traders[number] ?? '',
-      position,
-    }));
-    for (const { number } of held) this.#positions.delete(market.number, number);
-    return held
-      .sort((a, b) => (a.trader < b.trader ? -1 : 1))
-      .map(({ trader, position }, leg) =>
-        settlement(position, trader, payouts, { event: resolution, logIndex, partition, leg }),
-      );
-  }
-
-  #numberOf(trader: string): number {
-    let number = this.#numbers.get(trader);
-    if (number === undefined) {
-      number = this.#traders.length;
-      this.#numbers.set(trader, number);
-      this.#traders.push(trader);
-    }
-    return number;
+    market.held.clear();
+    this.#size -= held.length;
+    return held.map(([trader, position], leg) =>
+      settlement(position, trader, payouts, { event: resolution, logIndex, partition, leg }),
+    );
   }
 
   #market(conditionId: string): Market {
     let market = this.#markets.get(conditionId);
     if (market === undefined) {
-      market = { number: this.#markets.size, payouts: undefined };
+      market = { payouts: undefined, held: new Map(), chunk: this.#chunk };
       this.#markets.set(conditionId, market);
     }
     return market;
   }
+}
+
+const INT64 = 2n ** 63n;
+
+/** Throws RangeError for an amount beyond Int64: the tables would store another one. */
+function checked(position: Position): Position {
+  const { shares, costBasis, openFees } = position;
+  if (isInt64(shares) && isInt64(costBasis) && isInt64(openFees)) return position;
+  throw new RangeError(`a position exceeds 64 bits: ${[shares, costBasis, openFees]}`);
+}
+
+function isInt64(amount: bigint): boolean {
+  return amount >= -INT64 && amount < INT64;
 }
 
 /** Whether a place is after another one, or there is no other one. */
@@ -181,7 +247,7 @@ function bookingOf(
 function settlement(
   before: Position,
   trader: string,
-  payouts: readonly [bigint, bigint],
+  payouts: Payouts,
   at: {
     readonly event: Match | Resolution;
     readonly logIndex: number;

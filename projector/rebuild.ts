@@ -246,7 +246,8 @@ async function handOver(parts: Parts, tables: readonly string[], yes: boolean): 
         project(parts, 'live', span, assertOwner).catch(leaveForgotten),
         project(parts, 'beside', span, assertOwner),
       ]);
-      const [before, after] = await Promise.all([figuresOf(live), figuresOf(beside)]);
+      const now = Date.now();
+      const [before, after] = await Promise.all([figuresOf(live, now), figuresOf(beside, now)]);
       refuseWrong(contradictions(after));
       const different = differences(before, after);
       report(

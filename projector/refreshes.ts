@@ -13,7 +13,7 @@ const CHECK_MS = 10_000;
 /** A view refreshes for at most a fifth of the time. */
 const PAUSE_PER_COST = 4;
 /** Few, so that a pause seldom changes; in seconds. */
-const PAUSES = [5, 10, 20, 40, 80, 160, 300] as const;
+const PAUSES = [5, 10, 15, 20, 30, 40, 60, 80, 160, 300] as const;
 /** The periods of sql/migrations: no view becomes older than these make it, whatever its refresh costs. */
 const PAUSE_MAX: Readonly<Record<string, number>> = {
   leaderboard_1h_mv: 10,

@@ -15,6 +15,8 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'bookings',
   'trader_hours',
   'trader_markets',
+  'trader_market_hours',
+  'recent_bookings',
   'market_traders',
   'market_bookings',
   'trader_activity',

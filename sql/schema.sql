@@ -289,7 +289,8 @@ CREATE VIEW analyst.markets
     `end_at` Nullable(DateTime64(3, 'UTC')) COMMENT 'planned end, UTC; NULL if unknown',
     `is_resolved` Bool COMMENT 'true once the chain has the payouts',
     `resolved_at` Nullable(DateTime('UTC')) COMMENT 'time of the resolution\'s block, UTC; NULL before it',
-    `winning_outcome` String COMMENT 'label of the winner, 50-50 for a split, empty before the resolution'
+    `winning_outcome` String COMMENT 'label of the winner, 50-50 for a split, empty before the resolution',
+    `winning_outcome_index` Nullable(UInt8) COMMENT 'the winner, 0 or 1; NULL for a split and before the resolution; use it instead of the label, which both outcomes may share'
 )
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'listed markets with tags, outcomes and resolution'
@@ -312,7 +313,8 @@ AS SELECT
     parseDateTime64BestEffortOrNull(listing_end_date, 3, 'UTC') AS end_at,
     toBool(resolution_time > 0) AS is_resolved,
     nullIf(resolution_time, toDateTime(0, 'UTC')) AS resolved_at,
-    multiIf(resolution_time = 0, '', resolution_payout_0 = resolution_payout_1, '50-50', resolution_payout_0 > resolution_payout_1, listing_outcomes[1], listing_outcomes[2]) AS winning_outcome
+    multiIf(resolution_time = 0, '', resolution_payout_0 = resolution_payout_1, '50-50', resolution_payout_0 > resolution_payout_1, listing_outcomes[1], listing_outcomes[2]) AS winning_outcome,
+    if(resolution_payout_0 = resolution_payout_1, NULL, toUInt8(resolution_payout_0 < resolution_payout_1)) AS winning_outcome_index
 FROM
 (
     SELECT
@@ -1046,7 +1048,14 @@ CREATE VIEW fillstream.leaderboard_window
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 COMMENT 'leaderboard of the last {seconds} for every tag'
-AS SELECT
+AS WITH
+    (
+        SELECT now('UTC')
+    ) AS window_end,
+    window_end - {seconds:UInt32} AS window_start,
+    toStartOfHour(window_start + 3599) AS first_hour,
+    toStartOfHour(window_end) AS last_hour
+SELECT
     ['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'][bit + 1] AS tag,
     board.trader AS trader,
     board_pnl AS realised_pnl,
@@ -1081,11 +1090,30 @@ FROM
             SELECT
                 trader,
                 condition_id,
-                sum(realised_pnl) AS pnl,
-                sum(realised_cost) AS cost,
-                sumIf(usdc, kind = 'fill') AS market_volume
-            FROM fillstream.bookings
-            WHERE (block_time >= (now('UTC') - {seconds:UInt32})) AND (block_time <= now('UTC'))
+                sum(part_pnl) AS pnl,
+                sum(part_cost) AS cost,
+                sum(part_volume) AS market_volume
+            FROM
+            (
+                SELECT
+                    trader,
+                    condition_id,
+                    realised_pnl AS part_pnl,
+                    realised_cost AS part_cost,
+                    maker_volume + taker_volume AS part_volume
+                FROM fillstream.trader_hours
+                WHERE (hour >= first_hour) AND (hour < last_hour)
+                UNION ALL
+                SELECT
+                    trader,
+                    condition_id,
+                    realised_pnl,
+                    realised_cost,
+                    volume
+                FROM fillstream.recent_bookings
+                FINAL
+                WHERE ((block_time >= window_start) AND (block_time < first_hour)) OR ((block_time >= last_hour) AND (block_time <= window_end))
+            )
             GROUP BY
                 trader,
                 condition_id
@@ -1755,6 +1783,50 @@ ORDER BY partition
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
 COMMENT 'how far LEDGER is stored, by partition';
 
+CREATE TABLE fillstream.recent_bookings
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes' CODEC(ZSTD(1)),
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
+    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
+    `volume` Int64 COMMENT 'micro-USDC, 0 for a settlement' CODEC(T64, ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toMonday(block_time)
+ORDER BY (block_time, block_number, log_index, kind, trader)
+TTL block_time + toIntervalDay(32)
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, ttl_only_drop_parts = 1
+COMMENT 'every fill and settlement of the last weeks, by time';
+
+CREATE MATERIALIZED VIEW fillstream.recent_bookings_mv TO fillstream.recent_bookings
+(
+    `trader` FixedString(20),
+    `condition_id` FixedString(32),
+    `block_time` DateTime('UTC'),
+    `block_number` UInt64,
+    `log_index` UInt32,
+    `kind` Enum8('fill' = 0, 'settlement' = 1),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64
+)
+COMMENT 'feeds recent_bookings'
+AS SELECT
+    trader,
+    condition_id,
+    block_time,
+    block_number,
+    log_index,
+    kind,
+    realised_pnl,
+    realised_cost,
+    if(kind = 'fill', usdc, 0) AS volume
+FROM fillstream.bookings;
+
 CREATE TABLE fillstream.refused_events
 (
     `block_number` UInt64 COMMENT 'block of the log or call',
@@ -1839,6 +1911,7 @@ CREATE TABLE fillstream.search_traders
     `id` UInt64 COMMENT 'last 26 bits of the address, as in search_words',
     `key` FixedString(20) COMMENT 'address of the trader, 20 bytes',
     `rank` Int64 COMMENT 'fills, as maker and as taker',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 ENGINE = MergeTree
@@ -1853,6 +1926,7 @@ REFRESH EVERY 1 MINUTE TO fillstream.search_traders
     `id` UInt64,
     `key` FixedString(20),
     `rank` Int64,
+    `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -1862,6 +1936,7 @@ AS SELECT
     bitAnd(reinterpretAsUInt64(reverse(substring(trader, 17))), 67108863) AS id,
     trader AS key,
     toInt64(sum(fills)) AS rank,
+    max(trader_activity.last_trade_at) AS last_trade_at,
     now64(3, 'UTC') AS refreshed_at
 FROM fillstream.trader_activity
 GROUP BY trader
@@ -1877,7 +1952,7 @@ CREATE TABLE fillstream.search_variants
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (variant, kind, word)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
 COMMENT 'words of listings and profiles by what one typo leaves of them';
 
 CREATE MATERIALIZED VIEW fillstream.search_variants_mv TO fillstream.search_variants
@@ -1904,7 +1979,7 @@ CREATE TABLE fillstream.search_words
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (kind, word)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 128, min_compress_block_size = 16384
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 128, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
 COMMENT 'markets and traders by word';
 
 CREATE TABLE fillstream.trader_activity
@@ -1987,6 +2062,47 @@ GROUP BY
     trader,
     hour,
     condition_id;
+
+CREATE TABLE fillstream.trader_market_hours
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `hour` DateTime('UTC') COMMENT 'start of the hour, UTC' CODEC(T64, ZSTD(1)),
+    `position` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        outcome UInt8,
+        shares Int64,
+        cost_basis Int64,
+        open_fees Int64)) COMMENT 'what was held at the end of the hour; shares = 0 once closed' CODEC(ZSTD(1))
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (trader, condition_id, hour)
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'position of each trader and market at the end of each hour';
+
+CREATE MATERIALIZED VIEW fillstream.trader_market_hours_mv TO fillstream.trader_market_hours
+(
+    `trader` FixedString(20),
+    `condition_id` FixedString(32),
+    `hour` DateTime('UTC'),
+    `position` Tuple(
+        UInt64,
+        UInt8,
+        Int64,
+        Int64,
+        Int64)
+)
+COMMENT 'feeds trader_market_hours'
+AS SELECT
+    trader,
+    condition_id,
+    toStartOfHour(block_time) AS hour,
+    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
+FROM fillstream.bookings
+GROUP BY
+    trader,
+    condition_id,
+    hour;
 
 CREATE TABLE fillstream.trader_markets
 (

@@ -1,8 +1,7 @@
 /**
  * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
- * of those times. One statement reads what the trader realised and held at the end of each interval with a trade, then two
- * read the last matches of the markets that were held. A resolution settles positions in its own block, so it needs no
- * mark here.
+ * of those times. Two statements read what the trader realised in each interval and held at the end of it, then two read the
+ * last matches of the markets that were held. A resolution settles positions in its own block, so it needs no mark here.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -36,9 +35,6 @@ const Parameters = z
   .superRefine(inOrder(['from', 'to']));
 type Input = z.output<typeof Parameters>;
 
-/** The order of the rows of one trader. */
-const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')";
-
 /** The function that returns the start of an interval, and the table and column with the closes. */
 const SOURCES = {
   '1h': { begin: 'toStartOfHour', closes: 'market_minutes', closedAt: 'minute' },
@@ -49,22 +45,33 @@ const SOURCES = {
 const beginSql = (interval: Input['interval'], column: string) =>
   `greatest(${SOURCES[interval].begin}(${column}), toDateTime({base:UInt32}, 'UTC'))`;
 
-/** Per market and interval: the realised PnL, and the position at the end. */
-function bookedStatement(interval: Input['interval']) {
-  const begin = beginSql(interval, 'block_time');
+const IN_RANGE = "trader = {trader:FixedString(20)} AND hour < toDateTime({end:UInt32}, 'UTC')";
+
+/** The realised PnL of each interval. */
+function realisedStatement(interval: Input['interval']) {
+  const row = rowOf({
+    begin: seconds(`${beginSql(interval, 'hour')} AS begin`),
+    realised: int('sum(realised_pnl)'),
+  });
+  const sql = `SELECT ${row.columns} FROM trader_hours WHERE ${IN_RANGE} GROUP BY begin`;
+  return { sql, row };
+}
+
+/** The position at the end of each interval with a fill or settlement, of the markets that were held at the end of any. */
+function heldStatement(interval: Input['interval']) {
   const row = rowOf({
     conditionId: hexText('condition_id'),
-    begin: seconds(`${begin} AS begin`),
-    realised: int('sum(realised_pnl)'),
-    outcome: typed(`argMax(position_outcome, ${PLACE} AS place)`, z.literal([0, 1])),
-    shares: int('argMax(position_shares, place)'),
-    basis: int('argMax(position_cost + position_fees, place)'),
+    begin: seconds(`${beginSql(interval, 'hour')} AS begin`),
+    outcome: typed('argMax(position.outcome, position.version)', z.literal([0, 1])),
+    shares: int('argMax(position.shares, position.version) AS shares'),
+    basis: int('argMax(position.cost_basis + position.open_fees, position.version)'),
   });
   const sql = `
 SELECT ${row.columns}
-FROM bookings
-WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
-GROUP BY condition_id, begin`;
+FROM trader_market_hours
+WHERE ${IN_RANGE}
+GROUP BY condition_id, begin
+QUALIFY max(shares) OVER (PARTITION BY condition_id) > 0`;
   return { sql, row };
 }
 
@@ -98,7 +105,7 @@ GROUP BY condition_id, begin`;
   return { sql, row };
 }
 
-type Booked = RowOf<ReturnType<typeof bookedStatement>['row']>;
+type Held = RowOf<ReturnType<typeof heldStatement>['row']>;
 type Close = RowOf<typeof EarlierRow>;
 /** Values of the statements' parameters. */
 type Bound = { readonly trader: Bytes; readonly base: number };
@@ -107,10 +114,10 @@ type Bound = { readonly trader: Bytes; readonly base: number };
 async function readCloses(
   call: Call,
   interval: Input['interval'],
-  booked: readonly Booked[],
+  ends: readonly Held[],
   bound: Bound,
 ): Promise<readonly Close[]> {
-  const held = booked.filter(({ shares }) => shares > 0n);
+  const held = ends.filter(({ shares }) => shares > 0n);
   // A market that was not held before had a match in the interval of the first fill.
   const heldBefore = held.filter(({ begin }) => begin === bound.base);
   const [earlier, closes] = await Promise.all([
@@ -123,7 +130,7 @@ async function readCloses(
 
 async function readClosesOf(
   call: Call,
-  held: readonly Booked[],
+  held: readonly Held[],
   statementOf: (markets: string) => { readonly sql: string; readonly row: RowSchema<Close> },
   bound: Bound,
 ): Promise<readonly Close[]> {
@@ -133,33 +140,29 @@ async function readClosesOf(
   return await read(call, { ...statementOf(markets), parameters: { ...bound, ...keys } });
 }
 
-/** The changes of realised and unrealised PnL, by the start of the interval. */
-function changesOf(booked: readonly Booked[], closes: readonly Close[]) {
-  const realised = new Map<number, bigint>();
-  const unrealised = new Map<number, bigint>();
-  const add = (sums: Map<number, bigint>, begin: number, change: bigint) =>
-    sums.set(begin, (sums.get(begin) ?? 0n) + change);
+/** The changes of unrealised PnL, by the start of the interval. */
+function unrealisedChanges(ends: readonly Held[], closes: readonly Close[]) {
+  const changes = new Map<number, bigint>();
   const closesOf = Map.groupBy(closes, ({ conditionId }) => conditionId);
-  for (const [conditionId, rows] of Map.groupBy(booked, (row) => row.conditionId)) {
-    const bookedAt = new Map(rows.map((row) => [row.begin, row]));
+  for (const [conditionId, rows] of Map.groupBy(ends, (row) => row.conditionId)) {
+    const heldAt = new Map(rows.map((row) => [row.begin, row]));
     const closeAt = new Map((closesOf.get(conditionId) ?? []).map((close) => [close.begin, close]));
-    let held: Booked | undefined;
+    let held: Held | undefined;
     let close: Close | undefined;
     let known = 0n;
-    for (const begin of [...new Set([...bookedAt.keys(), ...closeAt.keys()])].sort(ascending)) {
-      held = bookedAt.get(begin) ?? held;
+    for (const begin of [...new Set([...heldAt.keys(), ...closeAt.keys()])].sort(ascending)) {
+      held = heldAt.get(begin) ?? held;
       close = closeAt.get(begin) ?? close;
       const now = held === undefined || close === undefined ? 0n : unrealisedOf(held, close);
-      add(unrealised, begin, now - known);
+      changes.set(begin, (changes.get(begin) ?? 0n) + now - known);
       known = now;
     }
-    for (const row of rows) add(realised, row.begin, row.realised);
   }
-  return { realised, unrealised };
+  return changes;
 }
 
 /** Value of a position at a close, less its cost; 0 if the market has no price yet. */
-function unrealisedOf(held: Booked, close: Close): bigint {
+function unrealisedOf(held: Held, close: Close): bigint {
   return close.shares === 0n ? 0n : valueAt(close, held) - held.basis;
 }
 
@@ -194,14 +197,18 @@ export const equityV2 = endpoint({
       ...{ trader: new Bytes(input.address), base, end: last + width },
       day: Math.max(0, base - (base % SECONDS['1d'])),
     };
-    const booked = await read(call, { ...bookedStatement(input.interval), parameters: bound });
-    const closes = await readCloses(call, input.interval, booked, bound);
-    const changes = changesOf(booked, closes);
+    const [earned, ends] = await Promise.all([
+      read(call, { ...realisedStatement(input.interval), parameters: bound }),
+      read(call, { ...heldStatement(input.interval), parameters: bound }),
+    ]);
+    const closes = await readCloses(call, input.interval, ends, bound);
+    const realisedAt = new Map(earned.map((row) => [row.begin, row.realised]));
+    const changes = unrealisedChanges(ends, closes);
     let [realised, unrealised] = [0n, 0n];
     const points = [];
     for (let start = base; start <= last; start += width) {
-      realised += changes.realised.get(start) ?? 0n;
-      unrealised += changes.unrealised.get(start) ?? 0n;
+      realised += realisedAt.get(start) ?? 0n;
+      unrealised += changes.get(start) ?? 0n;
       if (start < first) continue;
       points.push({
         time: isoSecond(Math.min(start + width, now)),

@@ -38,6 +38,8 @@ const SETTINGS = {
  * more than it saves.
  */
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
+/** The same for the rows of one wallet. Only the few busiest wallets have enough of them for a second thread. */
+export const ROWS_OF_A_WALLET = `${FEW_ROWS}, max_threads = 2`;
 /** Suffix of a statement that reads many columns of several granules, where a second thread pays off. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
 

@@ -14,8 +14,17 @@ import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './mar
 import { listingWords } from './market-words.ts';
 import type { Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
-import { FEW_ROWS, read, readByIds } from './query.ts';
-import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
+import { FEW_ROWS, read } from './query.ts';
+import {
+  count as counted,
+  hexText,
+  int,
+  type RowOf,
+  type RowSchema,
+  rowOf,
+  seconds,
+  string,
+} from './rows.ts';
 import { amount, count, time } from './schemas.ts';
 import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
 
@@ -71,7 +80,9 @@ function meaningOf(query: string): Meaning {
 function named(text: string): Meaning {
   if (/^0x[0-9a-f]{1,40}$/i.test(text)) return { address: text.toLowerCase(), text };
   if (text.startsWith('@')) return { handle: joined(text), text: '' };
-  return { market: keyOf(text), text };
+  const market = keyOf(text);
+  // A slug of one word is found as a word.
+  return market?.kind === 'slug' && !market.slug.includes('-') ? { text } : { market, text };
 }
 
 function keyOf(text: string): MarketKey | undefined {
@@ -142,9 +153,10 @@ function mistypedTier(
 
 /**
  * The statement that finds entries with all words of a tier, by tier and rank. Of each tier, it ranks the entries among the
- * first level of search_markets or search_traders, and CANDIDATES_MAX others.
+ * first level of search_markets or search_traders, and CANDIDATES_MAX others if these are too few: the first level ranks
+ * before all others.
  */
-function statementOf(kind: Kind, tiers: readonly Tier[]) {
+function statementOf(kind: Kind, tiers: readonly Tier[], columns: string) {
   const table = `search_${kind}s`;
   const parameters: Record<string, unknown> = { kind };
   const names = new Map<string, string>();
@@ -167,22 +179,21 @@ function statementOf(kind: Kind, tiers: readonly Tier[]) {
     conditions.push(ways.join(' OR '));
     return name;
   };
-  const common = tiers.map((terms, at) => `${allOf(terms.map(nameOf))} AS tier_${at}`);
+  const common = tiers.map((terms) => allOf(terms.map(nameOf)));
   const bitmaps = conditions.map(
     (condition, at) => `groupBitmapMergeStateIf(ids, ${condition}) AS term_${at}`,
   );
-  const some = tiers.map(
-    (_, at) => `arrayConcat(bitmapToArray(bitmapAnd(tier_${at}, upper)),
-    arraySlice(bitmapToArray(tier_${at}), -${CANDIDATES_MAX}))`,
-  );
-  const earlier = tiers.slice(1).map((_, at) => `has(found[${at + 1}], id), ${at}, `);
+  const places = tiers.map((_, at) => `has(found[${at + 1}], id), ${at}`);
+  // It begins with SELECT, so that the embedded engine reuses a connection.
   const sql = `
-WITH
-(
-  SELECT [${some.join(', ')}]
+SELECT ${columns}
+FROM ${table}
+WHERE id IN arrayFlatten((
+  SELECT arrayMap(tier -> arrayConcat(bitmapToArray(bitmapAnd(tier, upper)),
+    if(bitmapAndCardinality(tier, upper) >= {take:UInt32}, [], arraySlice(bitmapToArray(tier), -${CANDIDATES_MAX}))), tiers)
   FROM
   (
-    SELECT ${common.join(', ')}
+    SELECT [${common.join(', ')}] AS tiers
     FROM
     (
       SELECT ${bitmaps.join(', ')}
@@ -191,12 +202,8 @@ WITH
     )
   ) AS words,
   (SELECT groupBitmapState(id) AS upper FROM ${table} WHERE level = 0) AS levels
-) AS found,
-${earlier.length === 0 ? '0' : `multiIf(${earlier.join('')}${earlier.length})`} AS tier
-SELECT ${Hit.columns}
-FROM ${table}
-WHERE id IN arrayFlatten(found)
-ORDER BY tier, rank DESC, key ${kind === 'market' ? 'DESC' : ''}
+) AS found)
+ORDER BY multiIf(${places.join(', ')}, ${tiers.length}), rank DESC, key ${kind === 'market' ? 'DESC' : ''}
 LIMIT {take:UInt32}`;
   return { sql, parameters };
 }
@@ -206,30 +213,35 @@ const letters = (word: string) => word.match(/\p{L}/gu)?.length ?? 0;
 const texts = (words: readonly string[]) =>
   new Bytes(words.map((word) => `0x${Buffer.from(word).toString('hex')}`));
 
-const Hit = rowOf({ key: hexText('key'), rank: int('rank') });
+const ranked = { key: hexText('key'), rank: int('rank') };
+const MarketHit = rowOf(ranked);
+const TraderHit = rowOf({ ...ranked, newest: seconds('last_trade_at') });
+type Ranked = RowOf<typeof MarketHit>;
 
 /** Entries with the words, by tier and rank. */
-async function readHits(
+async function readHits<Hit>(
   call: Call,
-  { kind, tiers }: { readonly kind: Kind; readonly tiers: readonly Tier[] },
+  search: { readonly kind: Kind; readonly row: RowSchema<Hit>; readonly tiers: readonly Tier[] },
   take: number,
-): Promise<readonly RowOf<typeof Hit>[]> {
+): Promise<readonly Hit[]> {
+  const { kind, row, tiers } = search;
   if (tiers.length === 0) return [];
-  const { sql, parameters } = statementOf(kind, tiers);
-  return await read(call, { sql, parameters: { ...parameters, take }, row: Hit });
+  const { sql, parameters } = statementOf(kind, tiers, row.columns);
+  return await read(call, { sql, parameters: { ...parameters, take }, row });
 }
 
 /** The first hits, then those of the tiers, without outdated ones, which `views` omits. */
-async function currentHits<View>(
+async function currentHits<Hit extends Ranked, View>(
   call: Call,
   search: {
     readonly kind: Kind;
+    readonly row: RowSchema<Hit>;
     readonly limit: number;
-    readonly first: readonly RowOf<typeof Hit>[];
+    readonly first: readonly Hit[];
     readonly tiers: readonly Tier[];
     readonly views: (keys: readonly string[]) => Promise<ReadonlyMap<string, View>>;
   },
-): Promise<readonly { readonly hit: RowOf<typeof Hit>; readonly view: View }[]> {
+): Promise<readonly { readonly hit: Hit; readonly view: View }[]> {
   const { limit, first, views } = search;
   for (let take = limit + SPARE_HITS; ; take *= 4) {
     const others = first.length < limit ? await readHits(call, search, take) : [];
@@ -262,7 +274,7 @@ async function findMarkets(
   search: { readonly limit: number; readonly tiers: readonly Tier[] },
 ) {
   return await currentHits(call, {
-    ...{ kind: 'market', first: [], ...search },
+    ...{ kind: 'market', row: MarketHit, first: [], ...search },
     async views(conditionIds) {
       const [listings, resolutions] = await Promise.all([
         call.metadata.listings(conditionIds),
@@ -323,13 +335,6 @@ const ActivityRow = rowOf({
   newest: seconds('max(last_trade_at)'),
 });
 
-const ACTIVITY_SQL = `
-SELECT ${ActivityRow.columns}
-FROM trader_activity
-WHERE trader IN {traders:Array(FixedString(20))}
-GROUP BY trader
-${FEW_ROWS}`;
-
 const ADDRESS_SQL = `
 SELECT ${ActivityRow.columns}
 FROM trader_activity
@@ -356,25 +361,19 @@ async function findTraders(
   { address }: Meaning,
   search: {
     readonly limit: number;
-    readonly first: readonly RowOf<typeof Hit>[];
+    readonly first: readonly RowOf<typeof TraderHit>[];
     readonly tiers: readonly Tier[];
   },
 ) {
   return await currentHits(call, {
-    ...{ kind: 'trader', ...search },
+    ...{ kind: 'trader', row: TraderHit, ...search },
     async views(addresses) {
-      const statement = { sql: ACTIVITY_SQL, list: 'traders', row: ActivityRow };
-      const [profiles, activities] = await Promise.all([
-        call.metadata.profiles(addresses),
-        readByIds(call, statement, addresses),
-      ]);
-      const current = activities.flatMap(({ key, rank, newest }) => {
+      const profiles = await call.metadata.profiles(addresses);
+      const current = addresses.flatMap((key) => {
         const profile = profiles.get(key) ?? { ...NO_PROFILE, address: key };
         const isNamed = address !== undefined && key.startsWith(address);
         const isRight = isNamed || isHit(profileWords(profile), search.tiers);
-        return isRight
-          ? [[key, { profile: profileV2(profile), fills: rank, newest }] as const]
-          : [];
+        return isRight ? [[key, profileV2(profile)] as const] : [];
       });
       return new Map(current);
     },
@@ -392,7 +391,7 @@ export const search = endpoint({
   path: '/v2/search',
   summary: 'Find markets and traders by words, names, ids, addresses or URLs',
   description:
-    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page). Finds traders by name, account on X (also `@account`), and the beginning of the address. All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the 5,000 with the greatest volume (or the most fills) are considered, and 1,000 others. Volumes, fills, new markets and names of traders are usually less than ten seconds old, at most a minute.',
+    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page). Finds traders by name, account on X (also `@account`), and the beginning of the address. All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the 5,000 with the greatest volume (or the most fills) are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -461,10 +460,10 @@ export const search = endpoint({
         market: view,
         volume: safeInteger(hit.rank),
       })),
-      traders: traders.map(({ view }) => ({
-        profile: view.profile,
-        last_trade_at: isoSecond(view.newest),
-        fills: safeInteger(view.fills),
+      traders: traders.map(({ hit, view }) => ({
+        profile: view,
+        last_trade_at: isoSecond(hit.newest),
+        fills: safeInteger(hit.rank),
       })),
     };
   },
@@ -472,8 +471,7 @@ export const search = endpoint({
 
 /** Whether the query has the form of a condition id, a slug of several words, or an address or its beginning. */
 function namesOne({ address, market }: Meaning): boolean {
-  if (address !== undefined || market?.kind === 'condition') return true;
-  return market?.kind === 'slug' && market.slug.includes('-');
+  return address !== undefined || (market !== undefined && market.kind !== 'id');
 }
 
 /** Traders with this name or account. A handle also finds those whose account or name begins with it. */

@@ -7,7 +7,7 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
 import { countedTags, MARKET_TAGS } from './market-tags.ts';
-import { FEW_ROWS, read } from './query.ts';
+import { ROWS_OF_A_WALLET, read } from './query.ts';
 import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
 import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
@@ -102,7 +102,7 @@ FROM
   GROUP BY window, condition_id
 )
 GROUP BY window, tags
-${FEW_ROWS}`;
+${ROWS_OF_A_WALLET}`;
 
 /*
  * Weighted volume: the sum over a trader's taker fills of `usdc · (1 − price)` times the weight of the market's

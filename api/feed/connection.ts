@@ -1,8 +1,8 @@
 /**
  * The connection of one listener. better-sse's Session owns its lifecycle: it sends the headers and
  * detects the disconnect. Events bypass `Session.push`, because they are encoded once for all listeners and
- * the limit on unsent bytes must be checked before a write. All frames that are sent in one turn of the
- * event loop become one `response.write`.
+ * the limit on unsent bytes must be checked before a write. All frames that are pending when it is the
+ * connection's turn (rounds.ts) become one `response.write`.
  * Invariant: nothing is written after the end, and at most UNSENT_BYTES_MAX is buffered, except for a
  * single larger frame and the `end` event.
  */
@@ -11,6 +11,7 @@ import type { ServerResponse } from 'node:http';
 import { Connection, createSession } from 'better-sse';
 import type { SessionEnd } from '../sessions/record.ts';
 import { endBlock } from './encode.ts';
+import { rounds } from './rounds.ts';
 
 /** Bytes that may be buffered for a client before it is disconnected. */
 const UNSENT_BYTES_MAX = 1_048_576;
@@ -70,7 +71,7 @@ export class FeedConnection extends Connection {
     await createSession(this, { keepAlive: null, retry: null, trustClientEventId: false });
   }
 
-  /** Sends complete blocks at the end of this turn, or disconnects a client that is too far behind. */
+  /** Sends complete blocks in the next round, or disconnects a client that is too far behind. */
   send(frame: Buffer): 'open' | 'cut' {
     if (!this.#open) return 'cut';
     const unsent = this.unsentBytes;
@@ -78,7 +79,7 @@ export class FeedConnection extends Connection {
       this.end('too_slow');
       return 'cut';
     }
-    if (this.#pending.length === 0) flushLater(this);
+    if (this.#pending.length === 0) rounds.add(this);
     this.#pending.push(frame);
     this.#pendingBytes += frame.length;
     return 'open';
@@ -93,6 +94,7 @@ export class FeedConnection extends Connection {
 
   /** Resolves when the buffer is empty or the connection has ended. A stalled client is disconnected. */
   async drained(stalledMsMax: number): Promise<void> {
+    this.flush();
     if (!this.#open || !this.#response.writableNeedDrain) return;
     const stalled = setTimeout(() => this.end('too_slow'), stalledMsMax).unref();
     await once(this.#response, 'drain', { signal: this.#abort.signal }).catch(() => undefined);
@@ -138,16 +140,6 @@ export class FeedConnection extends Connection {
     this.#abort.abort();
     this.#over.resolve();
   }
-}
-
-const unflushed: FeedConnection[] = [];
-
-/** Flushes the connection after the current turn. */
-function flushLater(connection: FeedConnection): void {
-  if (unflushed.push(connection) > 1) return;
-  process.nextTick(() => {
-    for (const one of unflushed.splice(0)) one.flush();
-  });
 }
 
 let latest: { readonly frames: readonly Buffer[]; readonly bytes: Buffer } | undefined;

@@ -192,6 +192,8 @@ export class FanOut implements LogSink {
       if (listener.offer(event) === 'cut') return;
       if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) break;
     }
+    // Only live listeners get the same events, so only they write in rounds.
+    connection.flush();
     if (this.#atHead(listener)) return;
     // Drop the rest of the page while the socket drains, so that a slow client holds only a cursor in memory.
     await setImmediate();

@@ -31,6 +31,7 @@ import {
 import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, factsOf, factsOfSequel } from './filter.ts';
+import { rounds } from './rounds.ts';
 
 /** The newest message of the feed. Its cursor is unknown if the message was removed before we started. */
 export type Head = {
@@ -73,20 +74,13 @@ const RETRY_MS = 250;
 const LAG_CHECK_MS = 2_000;
 /** A few seconds at the highest expected rate. */
 const LAG_MESSAGES_MAX = 10_000;
-/**
- * During a burst, sockets and new requests get a turn after this much work. Until then nothing is written to
- * a socket, so the bytes must stay far below the limit on unsent bytes of a live listener.
- */
+/** During a burst, sockets and new requests get a turn after this much work. */
 const SLICE_MS_MAX = 40;
-const SLICE_BYTES_MAX = 65_536;
 /**
- * Writing several events to a socket costs about as much as writing one. So after a slow fan-out, the events
- * that arrive within this time are written together.
+ * Bytes of messages that are taken during a round of writes (rounds.ts). A live listener has those of two rounds pending
+ * at most, so they must stay far below the limit on its unsent bytes.
  */
-const REST_MS = 4;
-/** A shorter fan-out is not worth a timer. */
-const WORK_MS_MIN = 2;
-
+const ROUND_BYTES_MAX = 65_536;
 export class FeedLog {
   /** Undefined until the stream is reached for the first time. */
   head: Head | undefined;
@@ -106,6 +100,8 @@ export class FeedLog {
   #trouble: string | undefined = 'the feed is starting';
   #lag: string | undefined;
   #damage: StreamDamagedError | undefined;
+  /** Bytes taken since a round ended. */
+  #taken = { round: 0, bytes: 0 };
 
   constructor(options: LogOptions) {
     this.#options = options;
@@ -272,34 +268,28 @@ export class FeedLog {
       // Check again with the first messages, because the stream may have been replaced since `#attach`.
       if (!isProven && !(await this.#continues(head))) return;
       isProven = true;
-      const startedAt = performance.now();
       const start = (this.head ?? head).sequence + 1;
       await this.#takeAll(batch);
       const read = batch.map(({ sequence }) => sequence);
       await this.#examine({ start, end: read.at(-1) ?? 0, read });
-      // Connections write to their sockets at the end of the turn, which counts as part of the work.
-      await setImmediate();
-      await this.#rest(performance.now() - startedAt);
     }
   }
 
   async #takeAll(batch: readonly StreamMessage[]): Promise<void> {
     let endsAt = performance.now() + SLICE_MS_MAX;
-    let bytes = 0;
     for (const message of batch) {
       this.#take(message);
-      bytes += message.data.length;
-      if (bytes < SLICE_BYTES_MAX && performance.now() < endsAt) continue;
+      const taken = this.#taken.round === rounds.ended ? this.#taken.bytes : 0;
+      this.#taken = { round: rounds.ended, bytes: taken + message.data.length };
+      const isFull = this.#taken.bytes >= ROUND_BYTES_MAX;
+      if (!isFull && performance.now() < endsAt) continue;
       await setImmediate();
+      if (isFull) {
+        await rounds.ending();
+        this.#taken = { round: rounds.ended, bytes: 0 };
+      }
       endsAt = performance.now() + SLICE_MS_MAX;
-      bytes = 0;
     }
-  }
-
-  /** Lets events accumulate after a fan-out of the given duration. */
-  async #rest(busyMs: number): Promise<void> {
-    if (busyMs < WORK_MS_MIN) return;
-    await delay(REST_MS, undefined, { ref: false });
   }
 
   #take(message: StreamMessage): void {

@@ -3,8 +3,8 @@
  * (20,000,000 by default; fills.ts keeps them), at 1, 16 and 64 connections: the leaderboard from the
  * cache beside a bare express handler that sends the same bytes, everything uncached beside the bare
  * ClickHouse client that runs the same statements. Medians of ROUNDS (3) rounds of SECONDS (3).
- * Parts: `-- cached uncached`, `-- work` (endpoint-work.ts), `-- hot` (hot-keys.ts), and `-- search` (search.ts: another
- * data set).
+ * Parts: `-- cached uncached`, `-- work` (endpoint-work.ts), `-- hot` (hot-keys.ts), `-- saturation` (saturation.ts: one api
+ * and two), and `-- search` (search.ts: another data set).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,6 +21,7 @@ import { type Dataset, openDataset } from './fills.ts';
 import { issueKeys, measureHot } from './hot-keys.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
+import { measureSaturation } from './saturation.ts';
 import { measureSearch } from './search.ts';
 
 const FILLS = Number(process.env.FILLS || 20_000_000);
@@ -242,6 +243,18 @@ async function main(): Promise<void> {
       if (other) apis.push({ name: 'other', port: Number((await other.event('listening')).port) });
       const how = { data, rounds: ROUNDS, seconds: SECONDS };
       printTable('Few keys get most requests', await measureHot({ ...how, apis, headers }));
+    }
+    if (PARTS.includes('saturation')) {
+      const second = start('api/main.ts', [], env, API_FLAGS);
+      const secondPort = Number((await second.event('listening')).port);
+      const apis = [
+        { port, pid: api.pid },
+        { port: secondPort, pid: second.pid },
+      ] as const;
+      const storePid = data.parts.clickhousePid;
+      const how = { data, headers, storePid, rounds: ROUNDS, seconds: SECONDS };
+      printTable('One api and two, a mix of requests', await measureSaturation({ ...how, apis }));
+      await second.stop();
     }
     console.log(`largest resident memory of the api: ${peakMemory(api.pid)} MB`);
     await api.stop();

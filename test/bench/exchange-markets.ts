@@ -102,11 +102,14 @@ export type Market = {
   readonly priceAt: (time: number) => number;
 };
 
+/** Less than the time of any data: a period before 1970 would give the market a negative number. */
+const SHIFT_MAX = 1_750_000_000;
+
 /** The market in a slot at a time; undefined if there is none. */
 export function periodAt(kind: Kind, place: number, time: number, size: number) {
   const { series, existing, isFew } = seriesOf(kind, size);
   // If many markets of a kind are open at the same time, their ends are spread out.
-  const shift = isFew ? 0 : place * GOLDEN * kind.duration;
+  const shift = isFew ? 0 : (place * GOLDEN * kind.duration) % SHIFT_MAX;
   const period = Math.floor((time - shift) / kind.duration);
   const index = period * series + place;
   if (existing < 1 && (index * GOLDEN) % 1 >= existing) return undefined;

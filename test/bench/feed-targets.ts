@@ -92,15 +92,15 @@ export async function startFillstream(directory: string, listeners: number) {
     natsPid: server.pid,
     publishMatch: publish,
     key: (n: number) => keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
-    /** Starts the api process; events published before are not in its memory. */
-    async startApi(): Promise<Target> {
+    /** Starts the api process, at any free port by default; events published before are not in its memory. */
+    async startApi(wantedPort = 0): Promise<Target> {
       const main = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
       const child = fork(main, {
         // The same flags as in `npm start` and the containers.
         execArgv: [...API_FLAGS],
         env: {
           ...process.env,
-          ...{ NATS_URL: server.url, HTTP_PORT: '0', LOG_LEVEL: 'error' },
+          ...{ NATS_URL: server.url, HTTP_PORT: String(wantedPort), LOG_LEVEL: 'error' },
           ...{ CLICKHOUSE_URL: 'http://127.0.0.1:9', HTTP_CONNECTIONS_PER_ADDRESS_MAX: '100000' },
         },
       });

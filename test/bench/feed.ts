@@ -2,12 +2,14 @@
  * `npm run bench:feed`: what the event streams cost. Parts, all by default: `delivery` (100, 1,000
  * and 5,000 connections, unfiltered and with filters that pass one event in a hundred, beside a bare
  * node:http loop and nginx with nchan), `filtered` (the cost by connections and by their filters),
- * `saturation`, `stalled` (readers that never read), `resumes`, `devnet` (mempool to client).
- * CONNECTIONS, SECONDS, RATE and RESUMES change the size.
+ * `saturation`, `listeners` (LISTENERS of them at one api and at four, and their return after a cut), `stalled` (readers that
+ * never read), `resumes`, `devnet` (mempool to client).
+ * CONNECTIONS, LISTENERS, SECONDS, RATE and RESUMES change the size.
  */
 import { join } from 'node:path';
 import { temporaryDirectory } from '../e2e/service.ts';
 import { mempoolToClient } from './feed-devnet.ts';
+import { KEYS_A_LISTENER, measureListeners } from './feed-listeners.ts';
 import { type Measured, measure } from './feed-measure.ts';
 import { measureResumes } from './feed-resumes.ts';
 import { measureStalled } from './feed-stalled.ts';
@@ -18,17 +20,22 @@ const CONNECTIONS = (process.env.CONNECTIONS || '100,1000,5000').split(',').map(
 const RATE = Number(process.env.RATE || 100);
 const SECONDS = Number(process.env.SECONDS || 10);
 const RESUMES = Number(process.env.RESUMES || 10_000);
+const LISTENERS = Number(process.env.LISTENERS || 5_000);
 const FILTERED_MAX = 5_000;
-const PARTS = ['delivery', 'filtered', 'saturation', 'stalled', 'resumes', 'devnet'];
+const PARTS = [
+  ...['delivery', 'filtered', 'saturation', 'listeners', 'stalled', 'resumes', 'devnet'],
+];
 
 const parts = process.argv.slice(2).length > 0 ? process.argv.slice(2) : PARTS;
 console.log(machine());
 const directory = temporaryDirectory();
-const fillstream = await startFillstream(directory.path, Math.max(...CONNECTIONS, FILTERED_MAX));
+const keys = Math.max(...CONNECTIONS, FILTERED_MAX, LISTENERS * KEYS_A_LISTENER);
+const fillstream = await startFillstream(directory.path, keys);
 try {
   if (parts.includes('delivery')) await delivery();
   if (parts.includes('filtered')) await filtered();
   if (parts.includes('saturation')) await saturation();
+  if (parts.includes('listeners')) await listeners();
   if (parts.includes('stalled')) printTable('Stalled readers', await measureStalled(fillstream));
   if (parts.includes('resumes')) {
     printTable('Resumes of 1,000 events', [await measureResumes(fillstream, RESUMES)]);
@@ -120,6 +127,22 @@ async function saturation(): Promise<void> {
     if (measured.p99 > 250) break;
   }
   printTable('Saturation, 1,000 connections, unfiltered', rows);
+}
+
+async function listeners(): Promise<void> {
+  const measured = [];
+  for (const apis of [1, 4]) {
+    const wanted = { listeners: LISTENERS, apis, seconds: SECONDS };
+    measured.push(await measureListeners(fillstream, wanted));
+  }
+  printTable(
+    `Listeners, ${SECONDS} s`,
+    measured.map(({ load }) => load),
+  );
+  printTable(
+    'All listeners cut at once',
+    measured.flatMap(({ storms }) => storms),
+  );
 }
 
 function shown({ eventsPerSecond, cores, p50, p99, closed }: Measured) {

@@ -37,7 +37,7 @@ const DATABASE = 'fillstream';
 /** Tables whose parts are merged into one after a day (min_age_to_force_merge_seconds). */
 const SETTLING = [
   ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
-  ...['matches', 'market_minutes', 'market_days'],
+  ...['matches', 'market_minutes', 'market_days', 'trader_market_hours', 'recent_bookings'],
 ];
 const FACTS = 10_000;
 const EVENTS_AT_ONCE = 1_000;

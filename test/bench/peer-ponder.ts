@@ -148,7 +148,7 @@ async function indexPonder(run: {
 }): Promise<Indexed> {
   const { project, postgres, history, last, limit, name } = run;
   const { host, user } = postgres.connection;
-  postgres.run(`CREATE DATABASE ${name}`);
+  await postgres.run(`CREATE DATABASE ${name}`);
   const args = [join(project, 'node_modules/ponder/dist/esm/bin/ponder.js'), 'start'];
   args.push('--schema', 'public', '--port', '0', '--hostname', '127.0.0.1', '--log-format', 'json');
   const child = spawn(process.execPath, args, {
@@ -179,7 +179,7 @@ async function indexPonder(run: {
   await exit;
   if (seconds === undefined) throw new Error(`ponder ended: ${errors}`);
   const sql = `SELECT count(*), sum(CASE WHEN side = 0 THEN taker_amount ELSE maker_amount END) FROM fills`;
-  const [fills = '', shares = ''] = postgres.run(sql, name).trim().split('|');
+  const [fills = '', shares = ''] = (await postgres.run(sql, name)).trim().split('|');
   return { seconds, fills: Number(fills), shares };
 }
 

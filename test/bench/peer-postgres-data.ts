@@ -14,7 +14,7 @@ import { type Postgres, startPostgres } from './peer-postgres.ts';
 /** Increase it whenever the tables change. */
 const VERSION = 1;
 const LEADERBOARD_SECONDS = 30 * 86_400;
-const SORT_BYTES_MAX = 300 * 2 ** 20;
+const DAY_SECONDS = 86_400;
 
 /** PostgreSQL with this data, which is copied the first time. */
 export async function openPostgres(data: Dataset): Promise<Postgres> {
@@ -26,11 +26,16 @@ export async function openPostgres(data: Dataset): Promise<Postgres> {
   if (existsSync(done)) return postgres;
   try {
     const startedAt = performance.now();
-    postgres.run(TABLES);
-    for (const [table, select] of Object.entries(COPIES)) {
-      await postgres.copy(table, await exported(data.parts.env.CLICKHOUSE_URL, select));
+    await postgres.run(TABLES);
+    const copy = async (table: string, select: string) =>
+      postgres.copy(table, await exported(data.parts.env.CLICKHOUSE_URL, select));
+    for (const [table, select] of Object.entries(COPIES)) await copy(table, select);
+    const { from, to } = data.exchange;
+    // By day, because the engine may not use enough memory to sort them all.
+    for (let day = from; day <= to; day += DAY_SECONDS) {
+      await copy('bookings', bookingsOfDay(day));
     }
-    postgres.run(AGGREGATES);
+    await postgres.run(AGGREGATES);
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
     console.log(`copied to PostgreSQL, with indexes and aggregates, in ${seconds} s`);
   } catch (error) {
@@ -47,8 +52,7 @@ async function exported(url: string, select: string): Promise<ReadableStream<Uin
   const response = await fetch(`${origin}/?database=fillstream`, {
     method: 'POST',
     headers: { authorization: `Basic ${Buffer.from(user).toString('base64')}` },
-    // Sorts more than the memory of a query.
-    body: `${select} SETTINGS max_bytes_before_external_sort = ${SORT_BYTES_MAX} FORMAT TSV`,
+    body: `${select} FORMAT TSV`,
   });
   if (response.status !== 200 || response.body === null) throw new Error(await response.text());
   return response.body as ReadableStream<Uint8Array>;
@@ -82,12 +86,16 @@ const COPIES = {
       if(r.payout_0 = r.payout_1, NULL, r.payout_0 < r.payout_1), r.block_number > 0 AND r.payout_0 = r.payout_1
     FROM (${MARKETS}) AS m LEFT JOIN (SELECT * FROM resolutions FINAL) AS r ON r.condition_id = m.condition_id`,
   market_boards: `SELECT market_number, arrayJoin(bitPositionsToArray(listed.2)) FROM (${MARKETS})`,
-  // In the order of their arrival.
-  bookings: `SELECT block_time, shares, usdc, fee, realised_pnl, realised_cost, trader_number, market_number, outcome_index,
+};
+
+/** In the order of their arrival. `day` is unix seconds. */
+function bookingsOfDay(day: number): string {
+  return `SELECT block_time, shares, usdc, fee, realised_pnl, realised_cost, trader_number, market_number, outcome_index,
       kind = 'fill', is_taker, side = 'BUY'
     FROM bookings AS b JOIN (${TRADERS}) AS t ON t.trader = b.trader JOIN (${MARKETS}) AS m ON m.condition_id = b.condition_id
-    ORDER BY block_number, log_index`,
-};
+    WHERE block_time >= ${day} AND block_time < ${day + DAY_SECONDS}
+    ORDER BY block_number, log_index`;
+}
 
 /** Sums per trader, hour and market, written in the order in which they are read. */
 const AGGREGATES = `

@@ -2,7 +2,7 @@
  * PostgreSQL as a peer: Debian's server with settings for this machine, on a Unix socket in a directory of its own, and the
  * packages of npm that peers need, installed in the system's temporary directory.
  */
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chownSync,
@@ -18,6 +18,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 const INSTALLED = '/usr/lib/postgresql';
 const DATABASE = 'postgres';
@@ -152,9 +153,12 @@ export async function startPostgres(directory: string) {
   return {
     connection,
     version: run('postgres', ['--version']).trim(),
-    run(sql: string, database = DATABASE): string {
+    /** Resolves with the output. */
+    async run(sql: string, database = DATABASE): Promise<string> {
       const args = [...psql, database, '-qAt', '-v', 'ON_ERROR_STOP=1', '-f', '-'];
-      return execFileSync(join(bin, 'psql'), args, { input: sql, encoding: 'utf8' });
+      const running = promisify(execFile)(join(bin, 'psql'), args);
+      running.child.stdin?.end(sql);
+      return (await running).stdout;
     },
     /** Copies tab-separated rows into a table. */
     async copy(table: string, rows: ReadableStream<Uint8Array>): Promise<void> {

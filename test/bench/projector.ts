@@ -2,7 +2,7 @@
  * `npm run bench:projector`: LEDGER → fold → ClickHouse with all views, by one projector and by two, beside
  * the same rows inserted ready-made and the bare read of the stream; then state, sizes, leaderboards, and
  * every query of the api on that data, idle and while 10,000 fills a second are inserted. FILLS=20000000 for
- * the large run; its data is made once (test/bench/fills.ts).
+ * the large run; its data is made once (test/bench/fills.ts). POSITIONS=20000000 for the restart of `state`.
  * Parts: `-- shape throughput state sizes boards examples queries`.
  */
 import { connectClickHouse } from '../../infra/clickhouse.ts';
@@ -10,21 +10,22 @@ import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold
 import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import { migrate } from '../../sql/migrate.ts';
-import { blockHash, traderAddress } from '../support/ledger-generator.ts';
+import { blockHash } from '../support/ledger-generator.ts';
 import { Exchange, type ExchangeOptions } from './exchange.ts';
 import { type Dataset, exchangeOf, openDataset } from './fills.ts';
 import { measureLedger } from './ledger-throughput.ts';
 import { measureExamples, measureQueries, refreshBoards } from './projector-queries.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
+import { measureRestart } from './restart.ts';
 import { shapeOf } from './shape.ts';
 
 const FILLS = Number(process.env.FILLS || 1_000_000);
+const OPEN_POSITIONS = Number(process.env.POSITIONS || 1_000_000);
 /** Of the fold alone: enough to be steady, small in memory. */
 const FOLDED_FILLS = 300_000;
 /** Of LEDGER and of the ready-made insert: their tables grow and merge, too. */
 const THROUGHPUT_FILLS_MAX = 3_000_000;
 const READY_EVENTS = 50_000;
-const OPEN_POSITIONS = 1_000_000;
 const ROUNDS = 5;
 const ALL_PARTS = ['shape', 'throughput', 'state', 'sizes', 'boards', 'examples', 'queries'];
 const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ALL_PARTS;
@@ -68,40 +69,6 @@ async function insertReadyMade(url: string, options: ExchangeOptions): Promise<n
     await insert();
     return Math.round((rows / ms) * 1_000);
   });
-}
-
-async function measureState(url: string) {
-  const before = heap();
-  const positions = new OpenPositions();
-  for (let i = 0; i < OPEN_POSITIONS; i++) {
-    // As they are read: a new string for every text, 50 positions a market, 7 a trader.
-    const trader = JSON.parse(JSON.stringify(traderAddress((i * 7_919) % 150_001)));
-    positions.restorePosition(`0x${(i % 20_000).toString(16).padStart(64, '0')}`, trader, {
-      outcome: 0,
-      shares: BigInt(1_000_000 + i),
-      costBasis: BigInt(500_000 + i),
-      openFees: BigInt(i),
-    });
-  }
-  const bytes = (heap() - before) / positions.openPositions();
-  const seconds = await inDatabase(url, 'reload', async (store, client) => {
-    await client.command({
-      query: `INSERT INTO market_traders (condition_id, trader, position)
-        SELECT unhex(leftPad(hex(number % 20000), 64, '0')), unhex(leftPad(hex(number * 7919 % 150001), 40, '0')),
-          (1, 0, 1000000 + number, 500000, 10)
-        FROM numbers(${OPEN_POSITIONS})`,
-    });
-    const startedAt = performance.now();
-    await store.restore(new OpenPositions());
-    return (performance.now() - startedAt) / 1_000;
-  });
-  return { bytes, seconds };
-}
-
-function heap(): number {
-  globalThis.gc?.();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
 }
 
 async function inDatabase<T>(
@@ -175,11 +142,8 @@ async function main(): Promise<void> {
     if (PARTS.includes('shape')) printTable('Shape of the data', await shapeOf(data));
     if (PARTS.includes('throughput')) await measureThroughput(CLICKHOUSE_URL);
     if (PARTS.includes('state')) {
-      const { bytes, seconds } = await measureState(CLICKHOUSE_URL);
-      printTable('State of 1,000,000 open positions', [
-        { what: 'memory of a position, bytes', value: readable(bytes), goal: '200' },
-        { what: 'reload, seconds', value: readable(seconds), goal: '' },
-      ]);
+      const title = `Restart with ${readable(OPEN_POSITIONS)} open positions`;
+      printTable(title, await measureRestart(OPEN_POSITIONS));
     }
     if (PARTS.includes('sizes')) printTable('Size on disk', await sizes(data));
     if (PARTS.includes('boards')) {

@@ -25,6 +25,10 @@ const WARM_UP = 5;
 const BATCH = 10_000;
 const DATABASE = 'fillstream';
 const REFRESHED = ['search_markets_mv', 'search_traders_mv'];
+const FILLED = [
+  ...['markets', 'traders', 'market_marks', 'trader_activity'],
+  ...['search_words', 'search_variants'],
+];
 /** Ticks of /proc/PID/stat are hundredths of a second. */
 const MS_PER_TICK = 10;
 
@@ -124,9 +128,6 @@ async function fill(client: Client): Promise<void> {
     query: `INSERT INTO market_marks (condition_id, volume, matches)
       SELECT condition_id, intDiv(1000000000000, 1 + cityHash64(condition_id) % 1000003), 1 FROM markets`,
   });
-  for (const table of ['markets', 'traders', 'market_marks', 'trader_activity']) {
-    await client.command({ query: `OPTIMIZE TABLE ${table} FINAL` });
-  }
 }
 
 async function openSearchData() {
@@ -143,6 +144,11 @@ async function openSearchData() {
   if (!existsSync(filled)) {
     await fill(client);
     writeFileSync(filled, '');
+  }
+  // As the engine merges parts that are older than a day.
+  for (const table of FILLED) {
+    const query = `OPTIMIZE TABLE ${table} FINAL SETTINGS optimize_skip_merged_partitions = 1`;
+    await client.command({ query });
   }
   return { engine, url, client };
 }

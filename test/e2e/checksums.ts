@@ -21,9 +21,14 @@ const CHECKSUMS = {
     'condition_id, trader',
     ', min(first_trade_at), max(last_trade_at), max(position)',
   ),
+  trader_market_hours: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
+      SELECT cityHash64(trader, condition_id, hour, max(position)) AS hash
+      FROM trader_market_hours GROUP BY trader, condition_id, hour)`,
   market_bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader,
       block_number, log_index, kind, block_time, outcome_index, side, shares, usdc, fee, realised_pnl,
       realised_cost, order_hash, is_taker, token_id))) AS hash FROM market_bookings FINAL`,
+  recent_bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, condition_id, block_time,
+      block_number, log_index, kind, realised_pnl, realised_cost, volume))) AS hash FROM recent_bookings FINAL`,
   matches: `SELECT count() AS rows, toString(groupBitXor(cityHash64(*))) AS hash FROM matches FINAL`,
   market_minutes: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
       SELECT cityHash64(condition_id, minute, min(open), max(close), min(low), max(high), sum(volume),

@@ -48,6 +48,8 @@ export async function startParts(
   return {
     env,
     key,
+    /** The process of ClickHouse. */
+    clickhousePid: clickhouse.pid,
     nats: natsOptions(readConfig(NatsConfig, env)),
     apiUrl: `http://127.0.0.1:${api?.port}`,
     get: <T>(path: string): Promise<T> => answerOf<T>(`http://127.0.0.1:${api?.port}`, key, path),

@@ -173,9 +173,20 @@ export async function startService(
 }
 export type Service = Awaited<ReturnType<typeof startService>>;
 
+/** Like fetch, for reads. Tries again once if the server has just closed the idle connection. */
+async function read(url: string, init: RequestInit = {}): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    const { cause } = error as { readonly cause?: { readonly code?: string } };
+    if (cause?.code !== 'UND_ERR_SOCKET') throw error;
+    return await fetch(url, init);
+  }
+}
+
 /** Answer of an API as JSON; asks again when the answer says so. Throws on any status but 200, 429 and 503. */
 export async function answerOf<T>(url: string, key: string, path: string): Promise<T> {
-  const response = await fetch(`${url}${path}`, { headers: { 'X-Service-Key': key } });
+  const response = await read(`${url}${path}`, { headers: { 'X-Service-Key': key } });
   const text = await response.text();
   const retrySeconds = response.headers.get('retry-after');
   if (retrySeconds !== null) {
@@ -244,7 +255,7 @@ export type Devnet = Awaited<ReturnType<typeof startDevnet>>;
 
 /** One JSON-RPC call. Throws on an error answer. */
 export async function rpc<T>(url: string, method: string, params: readonly unknown[]): Promise<T> {
-  const response = await fetch(url, {
+  const response = await read(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
@@ -259,7 +270,7 @@ export async function gammaMarkets(gammaUrl: string): Promise<readonly GammaMark
   const markets: GammaMarket[] = [];
   let cursor = '';
   do {
-    const response = await fetch(`${gammaUrl}/markets/keyset?limit=500${cursor}`);
+    const response = await read(`${gammaUrl}/markets/keyset?limit=500${cursor}`);
     const page = (await response.json()) as { markets: GammaMarket[]; next_cursor?: string };
     markets.push(...page.markets);
     cursor = page.next_cursor ? `&after_cursor=${page.next_cursor}` : '';

@@ -120,12 +120,14 @@ async function moment(at: {
 
 /** Writes LEDGER at a steady rate, at most AHEAD_MAX ahead of what is stored, until it is stopped. */
 async function startLoad(nats: Nats, seed: number, stored: () => number) {
+  // Recent, because rows of recent_bookings expire.
+  const now = Math.floor(Date.now() / 1_000);
   const options: GeneratorOptions = {
     seed,
     traders: 400,
     markets: LISTED,
-    from: Date.parse('2026-10-25T00:00:00Z') / 1_000,
-    to: Date.parse('2026-11-08T00:00:00Z') / 1_000,
+    from: now - 14 * 86_400,
+    to: now,
     matches: 5_000_000,
     matchesPerMarket: 700,
   };

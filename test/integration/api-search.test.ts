@@ -156,6 +156,8 @@ describe('markets', () => {
     ['a number that is also a word', '2008', [2008, 2005]],
     ['a condition id', `0x${condition(2004)}`, [2004]],
     ['a slug', 'qc-2026', [2004]],
+    ['a slug of one word, as a word', 'visit', [2006]],
+    ['a URL with a slug of one word', '/market/visit', [2006]],
     ['a URL of a market', 'https://polymarket.com/event/mayors-2026/qc-2026?tid=1#x', [2004]],
     ['a URL of an event', 'polymarket.com/event/mayors-2026', [2003, 2004]],
     ['a URL of a market alone', 'https://polymarket.com/market/qc-2026', [2004]],
@@ -237,6 +239,8 @@ describe('traders', () => {
     const { body } = await stage.search('blue car');
     expect(body.traders).toMatchObject([{ profile: { name: 'Blue Car' }, fills: 5 }]);
     expect(body.traders[0].last_trade_at).toMatch(/^2026-/);
+    const byAddress = await stage.search(TRADERS[0].address);
+    expect(byAddress.body.traders).toEqual(body.traders);
   });
 });
 
@@ -286,7 +290,8 @@ test('a frequent word finds the greatest volumes, with a rare one its market at 
   const count = 25_000;
   await stage.client.command({
     query: `INSERT INTO markets (condition_id_hex, market_id, question, slug, outcomes, token_ids, observed_at)
-      SELECT leftPad(hex(number), 64, 'd'), 10000 + number, if(number = ${count - 1}, 'Galaxies quasar?', 'Galaxies?'),
+      SELECT leftPad(hex(number), 64, 'd'), 10000 + number,
+        multiIf(number = ${count - 1}, 'Galaxies quasar?', number BETWEEN 4990 AND 5009, 'Galaxies nebula?', 'Galaxies?'),
         'g', ['Yes', 'No'], [1, 2], '2026-01-01 00:00:01' FROM numbers(${count})`,
   });
   await stage.client.command({
@@ -298,6 +303,12 @@ test('a frequent word finds the greatest volumes, with a rare one its market at 
   expect((await stage.search('galaxies', '&limit=3')).markets).toEqual(ids);
   expect((await stage.search('gala', '&limit=3')).markets).toEqual(ids);
   expect((await stage.search('galaxies quasar')).markets).toEqual([10_000 + count - 1]);
+  // Ten are among the 5,000 with the greatest volume, ten are not.
+  const nebulae = Array.from({ length: 20 }, (_, at) => 14_990 + at);
+  for (const limit of [5, 8, 15, 20]) {
+    const found = await stage.search('nebula', `&limit=${limit}`);
+    expect(found.markets).toEqual(nebulae.slice(0, limit));
+  }
 });
 
 test('refuses no query, an empty one and one that is too long', async () => {

@@ -413,9 +413,19 @@ describe('the projector', () => {
   test('says that the tables are damaged where it cannot read them', async () => {
     const own = temporaryDirectory();
     const damaged = await startParts(own.path, []);
+    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
     try {
+      await ensureStreams(client, 1);
+      // Nothing is read while nothing is stored.
+      await publishEvents(client, [match(1)]);
+      const before = start('projector/main.ts', [], damaged.env);
+      const stored = () => damaged.query('SELECT 1 FROM bookings');
+      await until(async () => (await stored()).length > 0 || undefined);
+      expect(await before.stop()).toBe(0);
       await damaged.query(`INSERT INTO market_traders (condition_id, trader, position)
-        SELECT unhex(hex(MD5(toString(number)))), '', (1, 0, 1, 0, 0) FROM numbers(5000)`);
+        SELECT unhex(leftPad(hex(${0x20_0000_0000} + number), 64, '0')),
+          substring(SHA1(toString(number)), 1, 20), (1, 0, 1, 0, 0)
+        FROM numbers(5000)`);
       await damaged.query('OPTIMIZE TABLE market_traders FINAL');
       const [part] = await damaged.query<{ path: string }>(
         "SELECT path FROM system.parts WHERE table = 'market_traders' AND active",
@@ -423,6 +433,13 @@ describe('the projector', () => {
       flipBytes(part?.path ?? '', /\.bin$/);
       const { projector, notReady } = await observed(damaged.env);
       try {
+        // A start reads no positions.
+        await projector.event('projecting');
+        const markets = Array.from({ length: 5_000 }, (_, i) => conditionId(i));
+        await publishEvents(
+          client,
+          markets.map((id, i) => ({ ...match(2), conditionId: id, logIndex: i * 2 + 2 })),
+        );
         const named =
           /"restore":"damaged data: table fillstream\.market_traders\..*\\"Damaged data\\"/;
         await until(async () => (named.test(await notReady()) ? true : undefined));
@@ -430,6 +447,7 @@ describe('the projector', () => {
         expect(await projector.stop()).toBe(0);
       }
     } finally {
+      await client.close();
       await damaged.stop();
       own.remove();
     }
@@ -465,8 +483,8 @@ describe('the projector', () => {
       await ledger.publish([...blocksOf(many)]);
     }
     ledger.close();
-    const isRetrying = () =>
-      projector.lines.some(({ what }) => what === 'batch' || what === 'checkpoint');
+    const retried = ['restore', 'batch', 'checkpoint'];
+    const isRetrying = () => projector.lines.some(({ what }) => retried.includes(String(what)));
     const isRead = async () => {
       const consumers = await nats.jsm.consumers.list(LEDGER_STREAM).next();
       return consumers.some(({ num_pending }) => num_pending <= 1);

@@ -51,8 +51,10 @@ beforeAll(async () => {
 afterAll(() => clickhouse?.stop());
 
 const SHARDED = [
-  ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
-  ...['trader_activity', 'matches', 'market_minutes', 'market_days', 'market_marks'],
+  ...['bookings', 'trader_hours', 'trader_markets', 'trader_market_hours', 'market_traders'],
+  ...['market_bookings', 'trader_activity', 'matches', 'market_minutes', 'market_days'],
+  'market_marks',
+  'recent_bookings',
 ];
 const NO_TRADER = ['market_minutes', 'market_days', 'market_marks'];
 const EVERYWHERE = [
@@ -65,7 +67,9 @@ const COMPUTED = ['search_markets', 'search_traders', 'market_counts', 'market_s
 describe('clusterForm', () => {
   test('runs every statement on the cluster', () => {
     for (const text of statements) {
-      expect(text).toMatch(/ON CLUSTER `\{cluster\}`|^INSERT INTO market_days\s/);
+      expect(text).toMatch(
+        /ON CLUSTER `\{cluster\}`|^INSERT INTO (?:market_days|trader_market_hours|recent_bookings)\s/,
+      );
     }
     const single = FILES.flatMap((file) =>
       statementsOf(readFileSync(file, 'utf8'), { database: TARGET.database }),
@@ -113,11 +117,13 @@ describe('clusterForm', () => {
     for (const [name, text] of formatted) {
       const reads = /FROM (?:fillstream\.)?bookings(\w*)/.exec(text)?.[1];
       if (reads === undefined) continue;
-      expect(reads, name).toBe(name.startsWith('VIEW analyst.') ? '' : '_local');
+      expect(reads, name).toBe(/^(?:VIEW analyst\.|INSERT )/.test(name) ? '' : '_local');
       const target = /^MATERIALIZED VIEW (\w+)_mv$/.exec(name)?.[1];
       if (target !== undefined) expect(text).toContain(`TO ${target}_local`);
     }
-    expect(formatted.get('VIEW leaderboard_window')).toContain('FROM bookings_local');
+    for (const table of ['trader_hours', 'recent_bookings', 'trader_activity']) {
+      expect(formatted.get('VIEW leaderboard_window')).toContain(`FROM ${table}_local`);
+    }
   });
 
   test('columns keep the name of the table that the shard reads', () => {

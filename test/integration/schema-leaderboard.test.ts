@@ -82,7 +82,8 @@ function wallet(trader: number): string {
 }
 
 async function insert(rows: Booking[]): Promise<void> {
-  await insertBookings(clickhouse.client, rows, sequence);
+  const unique = rows.map((row, at) => ({ ...row, log: at + 1 }));
+  await insertBookings(clickhouse.client, unique, sequence);
   sequence += rows.length;
 }
 
@@ -105,6 +106,42 @@ describe('leaderboard_window', () => {
     expect(times).toContain(from);
     expect(times).toContain(second);
     expect(times).toContain(second + 1);
+  });
+
+  test.each([
+    ['4 hours', 14_400],
+    ['a day', 86_400],
+  ])('has the sums of the bookings of %s', async (_, length) => {
+    // A minute apart, on both sides of each edge and of every hour.
+    const rows = Array.from({ length: 2_000 }, (_, i) => {
+      const row = booking(
+        9_500 + (i % 7),
+        started + 120 - i * 61,
+        i % 4,
+        BigInt((i * 7_919) % 201),
+      );
+      const paid = { ...row, cost: BigInt(i), usdc: BigInt(i % 97), pnl: row.pnl - 100n };
+      return i % 5 === 0 ? { ...paid, kind: 'settlement' as const, side: 'NONE' as const } : paid;
+    });
+    await insert(rows);
+    const { second, rows: shown } = await board(length);
+    const expected = await clickhouse.rows(`
+      SELECT concat('0x', lower(hex(trader))) AS trader, toFloat64(sum(net)) AS pnl, toFloat64(sum(traded)) AS volume,
+        toUInt32(count()) AS markets, toUInt32(countIf(net > 0)) AS wins
+      FROM
+      (
+        SELECT trader, condition_id, sum(realised_pnl) AS net, sumIf(usdc, kind = 'fill') AS traded
+        FROM bookings
+        WHERE toUInt32(block_time) BETWEEN ${second - length} AND ${second}
+        GROUP BY trader, condition_id
+      )
+      GROUP BY trader ORDER BY trader`);
+    const all = shown
+      .filter(({ tag }) => tag === 'all')
+      .map(({ last: _last, tag: _tag, ...row }) => row)
+      .sort((a, b) => (a.trader < b.trader ? -1 : 1));
+    expect(all).toEqual(expected);
+    expect(all.length).toBeGreaterThan(6);
   });
 
   test('counts markets once, wins by their sum, and volume of fills only', async () => {

@@ -51,7 +51,7 @@ test('has every row once', async () => {
 async function insertMatches(from: number, count: number): Promise<void> {
   await run(`INSERT INTO bookings (kind, block_number, block_time, log_index, condition_id, trader, is_taker, side,
       outcome_index, shares, usdc, position_outcome, position_shares, position_cost, position_fees)
-    SELECT 'fill', intDiv(number, 2), toDateTime(1800000000 + 7 * intDiv(number, 2), 'UTC'), number % 2,
+    SELECT 'fill', intDiv(number, 2), toDateTime(1800000000 + 70 * intDiv(number, 2), 'UTC'), number % 2,
       toFixedString(concat('m', toString(number % 3)), 32), toFixedString(toString(number % 5), 20),
       number % 4 < 2, 'BUY', number % 2, if(number % 11 = 0, 0, 1000), (number * 37) % 1000,
       number % 2, (number * 37) % 101, number * 2, (number * 53) % 97
@@ -62,6 +62,12 @@ const OF_MATCHES = `FROM bookings WHERE is_taker AND kind = 'fill' AND startsWit
 const lastMatches = () =>
   clickhouse.rows(`SELECT condition_id, day, max(close).usdc AS usdc, max(close).shares AS shares
     FROM market_days WHERE startsWith(condition_id, 'm') GROUP BY 1, 2 ORDER BY 1, 2`);
+const hours = () =>
+  clickhouse.rows(`SELECT trader, condition_id, hour, max(position) AS held FROM trader_market_hours
+    WHERE startsWith(condition_id, 'm') GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`);
+const recent = () =>
+  clickhouse.rows(`SELECT * FROM recent_bookings FINAL WHERE startsWith(condition_id, 'm')
+    ORDER BY block_number, log_index`);
 const FIRST_USDC = 'if(outcome_index = 0, b.usdc, b.shares - b.usdc)';
 
 describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) => {
@@ -72,7 +78,7 @@ describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) 
       return;
     }
     const tables = ['market_minutes', 'market_days', 'market_marks', 'trader_markets', 'matches'];
-    for (const table of tables) {
+    for (const table of [...tables, 'trader_market_hours', 'recent_bookings']) {
       await run(`OPTIMIZE TABLE ${table} FINAL`);
     }
   });
@@ -113,15 +119,43 @@ describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) 
     expect(days).toHaveLength(3);
   });
 
-  test('market_days has the days that were stored before it existed', async () => {
-    const days = await lastMatches();
-    await run('TRUNCATE TABLE market_days');
-    const file = join(import.meta.dirname, '../../sql/migrations/0030_market_days.sql');
-    for (const statement of statementsOf(readFileSync(file, 'utf8'), { database: '' })) {
-      await run(statement);
-    }
-    expect(await lastMatches()).toEqual(days);
+  test('trader_market_hours has the position at the end of each hour', async () => {
+    const held = await hours();
+    expect(held).toEqual(
+      await clickhouse.rows(`SELECT trader, condition_id, toStartOfHour(block_time) AS hour,
+          argMax(((block_number * 1048576 + log_index) * 2, position_outcome, position_shares, position_cost,
+            position_fees), (block_number, log_index))
+            ::Tuple(version UInt64, outcome UInt8, shares Int64, cost_basis Int64, open_fees Int64) AS held
+        FROM bookings WHERE startsWith(condition_id, 'm') GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`),
+    );
+    expect(held.length).toBeGreaterThan(100);
   });
+
+  test('recent_bookings has every fill and settlement', async () => {
+    const found = await recent();
+    expect(found).toEqual(
+      await clickhouse.rows(`SELECT trader, condition_id, block_time, block_number, log_index, kind,
+          realised_pnl, realised_cost, if(kind = 'fill', usdc, 0) AS volume
+        FROM bookings WHERE startsWith(condition_id, 'm') ORDER BY block_number, log_index`),
+    );
+    expect(found).toHaveLength(1_000);
+  });
+
+  test.each([
+    ['market_days', '0030_market_days.sql', lastMatches],
+    ['trader_market_hours', '0039_trader_market_hours.sql', hours],
+    ['recent_bookings', '0042_recent_bookings.sql', recent],
+  ])(
+    '%s has what was stored before it existed, also if its migration is repeated',
+    async (table, file, contents) => {
+      const before = await contents();
+      await run(`TRUNCATE TABLE ${table}`);
+      const text = readFileSync(join(import.meta.dirname, '../../sql/migrations', file), 'utf8');
+      const statements = statementsOf(text, { database: '' });
+      for (const statement of [...statements, ...statements]) await run(statement);
+      expect(await contents()).toEqual(before);
+    },
+  );
 
   test('market_marks has the last match with shares', async () => {
     const marks =

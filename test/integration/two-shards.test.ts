@@ -1,6 +1,8 @@
 /** Every endpoint of analytics on two shards against the same on a single node. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
+import { connectClickHouse } from '../../infra/clickhouse.ts';
+import { Store } from '../../projector/store.ts';
 import { query } from '../e2e/service.ts';
 import { addressOf, conditionOf } from './api-bookings.ts';
 import { DATABASE, get } from './api-harness.ts';
@@ -94,6 +96,26 @@ test('/v2/traders/batch', async () => {
   const batch = await asked(two, '/v2/traders/batch', init);
   expect(batch.traders).toHaveLength(30);
   expect(batch).toEqual(await asked(one, '/v2/traders/batch', init));
+});
+
+test('the open positions of a market, which the projector reads', async () => {
+  const rows = await query<{ id: string }>(
+    one.clickhouse.url,
+    `SELECT DISTINCT concat('0x', lower(hex(condition_id))) AS id FROM bookings ORDER BY id`,
+    DATABASE,
+  );
+  const [alone, together] = await Promise.all(
+    [one, two].map(async ({ clickhouse: { url } }) => {
+      const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
+      const markets = await new Store(client, [0], { database: DATABASE }).markets(
+        rows.map(({ id }) => id),
+      );
+      await client.close();
+      return markets;
+    }),
+  );
+  expect([...(alone?.values() ?? [])].filter(({ held }) => held.size > 1)).not.toEqual([]);
+  expect(together).toEqual(alone);
 });
 
 test('no endpoint is left out', () => {

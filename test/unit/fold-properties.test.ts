@@ -2,7 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import type { Booking } from '../../projector/contract.ts';
-import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
+import {
+  type BookedEvent,
+  batchesOf,
+  OpenPositions,
+  type StoredMarket,
+} from '../../projector/fold.ts';
 import { blockHash, ledgerEvents } from '../support/ledger-generator.ts';
 import { runs } from './fixtures.ts';
 
@@ -78,6 +83,35 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
+  test('any chunks with any room in memory give the same as everything in memory', () => {
+    fc.assert(
+      fc.property(events, fc.nat(30), fc.infiniteStream(fc.nat(8)), (list, room, sizes) => {
+        const positions = new OpenPositions(room);
+        const rows: Booking[] = [];
+        // When a chunk is folded, all chunks before the previous one are stored.
+        let [stored, applied] = [0, 0];
+        for (let from = 0; from < list.length; ) {
+          const { value: size } = sizes.next();
+          const chunk = list.slice(from, from + size + 1);
+          const surplus = positions.surplus();
+          const inFlight = new Set(rows.slice(stored).map((row) => row.conditionId));
+          expect(surplus.filter((id) => inFlight.has(id))).toEqual([]);
+          positions.forget(surplus);
+          for (const { conditionId: id } of chunk) {
+            if (positions.knows(id)) continue;
+            const market = storedMarket(id, rows.slice(0, stored), list.slice(0, applied));
+            positions.restoreMarket(id, market);
+          }
+          positions.beginChunk();
+          [stored, applied] = [rows.length, from];
+          for (const event of chunk) rows.push(...positions.apply(event));
+          from += chunk.length;
+        }
+        expect(rows).toEqual(fold(list));
+      }),
+    );
+  });
+
   test('per market, PnL plus open cost and fees equal the cash that moved', () => {
     // Per market: Σ realised PnL = Σ cash in − Σ cash out + payouts + Σ (open cost + open fees) of what
     // is still held, where a SELL of shares that were not held is a purchase of the complement:
@@ -130,26 +164,41 @@ const abs = (value: bigint) => (value < 0n ? -value : value);
 
 function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPositions {
   const positions = new OpenPositions();
-  const newest = new Map(rows.map((row) => [`${row.conditionId} ${row.trader}`, row]));
-  for (const row of newest.values()) {
-    if (row.positionShares === 0n) continue;
-    positions.restorePosition(row.conditionId, row.trader, {
-      outcome: row.positionOutcome,
-      shares: row.positionShares,
-      costBasis: row.positionCost,
-      openFees: row.positionFees,
-    });
-  }
-  for (const event of applied) {
-    if (event.kind === 'resolution') positions.restoreResolution(event.conditionId, event.payouts);
-  }
   for (const row of rows) {
     positions.restoreLast(row.partition, {
       blockNumber: row.blockNumber,
       logIndex: row.eventLogIndex,
     });
   }
+  for (const id of new Set(applied.map((event) => event.conditionId))) {
+    positions.restoreMarket(id, storedMarket(id, rows, applied));
+  }
   return positions;
+}
+
+/** What the tables hold of a market after these rows, and the resolutions among these events. */
+function storedMarket(
+  conditionId: string,
+  rows: readonly Booking[],
+  events: readonly Event[],
+): StoredMarket {
+  const newest = new Map<string, Booking>();
+  for (const row of rows) if (row.conditionId === conditionId) newest.set(row.trader, row);
+  const held = new Map(
+    [...newest].flatMap(([trader, row]) => {
+      const position = {
+        outcome: row.positionOutcome,
+        shares: row.positionShares,
+        costBasis: row.positionCost,
+        openFees: row.positionFees,
+      };
+      return row.positionShares > 0n ? [[trader, position] as const] : [];
+    }),
+  );
+  const resolution = events.find(
+    (event) => event.kind === 'resolution' && event.conditionId === conditionId,
+  );
+  return { held, resolution: resolution?.kind === 'resolution' ? resolution : undefined };
 }
 
 /** An exact fraction: slow, but without any rounding. */

@@ -32,6 +32,8 @@ function match(blockNumber: number, fills: readonly Partial<Fill>[], blockTime =
   };
 }
 
+const HELD = { outcome: 0, shares: 100n, costBasis: 40n, openFees: 1n } as const;
+
 const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Resolution => ({
   kind: 'resolution',
   blockNumber,
@@ -85,20 +87,86 @@ describe('OpenPositions', () => {
     ]);
   });
 
-  test('continues from a restored state as if it had not stopped', () => {
+  test('continues from a restored market as if it had not stopped', () => {
     const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
     const whole = new OpenPositions();
     whole.apply(first);
     const restored = new OpenPositions();
-    restored.restorePosition(CONDITION, trader(1), {
-      outcome: 0,
-      shares: 100n,
-      costBasis: 40n,
-      openFees: 1n,
-    });
     restored.restoreLast(partitionOf(CONDITION), { blockNumber: 1, logIndex: 10 });
+    restored.restoreMarket(CONDITION, {
+      held: new Map([[trader(1), HELD]]),
+      resolution: undefined,
+    });
     expect(restored.apply(first)).toEqual([]);
     expect(restored.apply(second)).toEqual(whole.apply(second));
+  });
+
+  test('a stored resolution counts only if it was applied, so that its settlements are not lost', () => {
+    const held = () => new Map([[trader(1), HELD]]);
+    const positions = new OpenPositions();
+    positions.restoreLast(partitionOf(CONDITION), { blockNumber: 1, logIndex: 10 });
+    positions.restoreMarket(CONDITION, { held: held(), resolution: resolved(2) });
+    expect(positions.isResolved(CONDITION)).toBe(false);
+    expect(positions.apply(resolved(2))).toHaveLength(1);
+
+    const later = new OpenPositions();
+    later.restoreLast(partitionOf(CONDITION), { blockNumber: 2, logIndex: 3 });
+    later.restoreMarket(CONDITION, { held: new Map(), resolution: resolved(2) });
+    expect(later.isResolved(CONDITION)).toBe(true);
+    expect(later.apply(match(3, [{}])).map(({ kind }) => kind)).toEqual(['fill', 'settlement']);
+  });
+
+  test('forgets what was not named for longest, but nothing of the newest chunk', () => {
+    const positions = new OpenPositions(8);
+    const named = (chunk: number, n: number) => {
+      const conditionId = `0x${n.toString(16).padStart(64, '0')}` as const;
+      // Each market has three positions, so it counts as four.
+      const fills = [1, 2, 3].map((i) => ({ trader: trader(i) }));
+      positions.apply({ ...match(chunk, fills), conditionId });
+      return conditionId;
+    };
+    positions.beginChunk();
+    const [first, second] = [named(1, 1), named(2, 2)];
+    expect(positions.surplus()).toEqual([]);
+    positions.beginChunk();
+    named(3, 1);
+    const third = named(4, 3);
+    expect(positions.surplus()).toEqual([second]);
+    positions.beginChunk();
+    const fourth = named(5, 4);
+    expect(positions.surplus()).toEqual([second, first, third]);
+    positions.forget([second, first, third]);
+    expect([first, second, third, fourth].map((id) => positions.knows(id))).toEqual([
+      ...[false, false, false],
+      true,
+    ]);
+    expect(positions.openPositions()).toBe(3);
+  });
+
+  test('while nothing is stored, every market is known, until some are forgotten', () => {
+    const positions = new OpenPositions();
+    expect(positions.knows(CONDITION)).toBe(true);
+    positions.forget([]);
+    expect(positions.knows(CONDITION)).toBe(false);
+    const restarted = new OpenPositions();
+    restarted.restoreLast(0, { blockNumber: 1, logIndex: 1 });
+    expect(restarted.knows(CONDITION)).toBe(false);
+  });
+
+  test('a resolved market without positions is forgotten, too', () => {
+    const positions = new OpenPositions(0);
+    positions.beginChunk();
+    positions.apply(resolved(1));
+    expect(positions.surplus()).toEqual([]);
+    positions.beginChunk();
+    expect(positions.surplus()).toEqual([CONDITION]);
+  });
+
+  test('rejects an amount beyond 64 bits, which the tables cannot hold', () => {
+    const positions = new OpenPositions();
+    const fill = { shares: 2n ** 63n - 1n, usdc: 0n, fee: 0n };
+    positions.apply(match(1, [fill]));
+    expect(() => positions.apply(match(2, [{ ...fill, shares: 1n }]))).toThrow(RangeError);
   });
 });
 

@@ -4,11 +4,11 @@ SELECT
     least(floor(toFloat64(f.price) * 10) / 10, 0.9) AS price_from,
     count() AS fills,
     sum(f.shares) AS shares_bought,
-    sumIf(f.shares, m.outcomes[f.outcome_index + 1] = m.winning_outcome) AS shares_won,
+    sumIf(f.shares, f.outcome_index = m.winning_outcome_index) AS shares_won,
     round(100 * toFloat64(shares_won) / toFloat64(shares_bought), 1) AS won_percent
 FROM analyst.fills AS f
 INNER JOIN analyst.markets AS m ON m.condition_id = f.condition_id
 WHERE f.time >= now('UTC') - INTERVAL 7 DAY
-    AND f.side = 'BUY' AND f.shares > 0 AND m.is_resolved AND m.winning_outcome != '50-50'
+    AND f.side = 'BUY' AND f.shares > 0 AND m.winning_outcome_index IS NOT NULL
 GROUP BY price_from
 ORDER BY price_from

@@ -13,9 +13,8 @@ FROM analyst.fills AS f
 INNER JOIN analyst.markets AS m ON m.condition_id = f.condition_id
 WHERE m.resolved_at >= now('UTC') - INTERVAL 7 DAY
     AND f.time >= now('UTC') - INTERVAL 8 DAY
-    AND m.winning_outcome != '50-50'
     AND f.side = 'BUY'
-    AND m.outcomes[f.outcome_index + 1] = m.winning_outcome
+    AND f.outcome_index = m.winning_outcome_index
     AND f.time <= m.resolved_at
     AND f.time > m.resolved_at - INTERVAL 1 HOUR
 ORDER BY gain DESC, f.trader, f.block_number, f.log_index

@@ -5,13 +5,13 @@ SELECT
     least(floor(toFloat64(p.close) * 10) / 10, 0.9) AS price_from,
     count() AS markets,
     round(avg(toFloat64(p.close)), 3) AS average_price,
-    round(100 * avg(m.winning_outcome = m.outcomes[1]), 1) AS won_percent,
-    round(avg(pow(toFloat64(p.close) - (m.winning_outcome = m.outcomes[1]), 2)), 4) AS brier_score
+    round(100 * avg(m.winner = 0), 1) AS won_percent,
+    round(avg(pow(toFloat64(p.close) - (m.winner = 0), 2)), 4) AS brier_score
 FROM
 (
-    SELECT condition_id, outcomes, winning_outcome, assumeNotNull(resolved_at) AS resolved
+    SELECT condition_id, assumeNotNull(winning_outcome_index) AS winner, assumeNotNull(resolved_at) AS resolved
     FROM analyst.markets
-    WHERE is_resolved AND winning_outcome != '50-50' AND resolved_at >= now('UTC') - INTERVAL 30 DAY
+    WHERE winning_outcome_index IS NOT NULL AND resolved_at >= now('UTC') - INTERVAL 30 DAY
 ) AS m
 ASOF INNER JOIN
 (

@@ -20,7 +20,8 @@ CREATE OR REPLACE VIEW analyst.markets
     end_at Nullable(DateTime64(3, 'UTC')) COMMENT 'planned end, UTC; NULL if unknown',
     is_resolved Bool COMMENT 'true once the chain has the payouts',
     resolved_at Nullable(DateTime('UTC')) COMMENT 'time of the resolution''s block, UTC; NULL before it',
-    winning_outcome String COMMENT 'label of the winner, 50-50 for a split, empty before the resolution'
+    winning_outcome String COMMENT 'label of the winner, 50-50 for a split, empty before the resolution',
+    winning_outcome_index Nullable(UInt8) COMMENT 'the winner, 0 or 1; NULL for a split and before the resolution; use it instead of the label, which both outcomes may share'
 )
 SQL SECURITY DEFINER
 COMMENT 'listed markets with tags, outcomes and resolution'
@@ -49,7 +50,8 @@ SELECT
         resolution_time = 0, '',
         resolution_payout_0 = resolution_payout_1, '50-50',
         resolution_payout_0 > resolution_payout_1, listing_outcomes[1],
-        listing_outcomes[2]) AS winning_outcome
+        listing_outcomes[2]) AS winning_outcome,
+    if(resolution_payout_0 = resolution_payout_1, NULL, toUInt8(resolution_payout_0 < resolution_payout_1)) AS winning_outcome_index
 FROM
 (
     SELECT

@@ -1,0 +1,93 @@
+-- The same leaderboard for less work: whole hours come from trader_hours, the hours in which the window begins and ends from
+-- recent_bookings. One reading of the clock decides where these meet. A window is an hour or longer. All else is as in 0032.
+-- The setting of 0033 now matters to trader_activity only.
+-- Serves: the refreshes of the leaderboards; not meant for a request. ORDER BY: none. Rows: traders of the window times
+-- their tags. Retention: stores nothing.
+CREATE OR REPLACE VIEW leaderboard_window
+(
+    tag String COMMENT 'all, or a tag of the market',
+    trader FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    realised_pnl Int64 COMMENT 'micro-USDC, net of fees',
+    realised_cost Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    volume Int64 COMMENT 'micro-USDC, maker and taker',
+    markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    last_trade_at DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
+    refreshed_at DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
+)
+COMMENT 'leaderboard of the last {seconds} for every tag'
+AS
+WITH
+    (SELECT now('UTC')) AS window_end,
+    window_end - {seconds:UInt32} AS window_start,
+    toStartOfHour(window_start + 3599) AS first_hour,
+    toStartOfHour(window_end) AS last_hour
+SELECT
+    ['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather',
+        'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2',
+        'league-of-legends', '5M', '15M'][bit + 1] AS tag,
+    board.trader AS trader,
+    board_pnl AS realised_pnl,
+    board_cost AS realised_cost,
+    board_volume AS volume,
+    toUInt32(board_markets) AS markets_count,
+    toUInt32(board_wins) AS wins_count,
+    activity.newest AS last_trade_at,
+    now64(3, 'UTC') AS refreshed_at
+FROM
+(
+    SELECT
+        bit,
+        trader,
+        sum(boards_pnl) AS board_pnl,
+        sum(boards_cost) AS board_cost,
+        sum(boards_volume) AS board_volume,
+        sum(boards_markets) AS board_markets,
+        sum(boards_wins) AS board_wins
+    FROM
+    (
+        SELECT
+            trader,
+            dictGetOrDefault('market_dictionary', 'boards', tuple(reinterpretAsUInt256(condition_id)), toUInt32(1)) AS boards,
+            sum(pnl) AS boards_pnl,
+            sum(cost) AS boards_cost,
+            sum(market_volume) AS boards_volume,
+            count() AS boards_markets,
+            countIf(pnl > 0) AS boards_wins
+        FROM
+        (
+            SELECT
+                trader,
+                condition_id,
+                sum(part_pnl) AS pnl,
+                sum(part_cost) AS cost,
+                sum(part_volume) AS market_volume
+            FROM
+            (
+                SELECT
+                    trader,
+                    condition_id,
+                    realised_pnl AS part_pnl,
+                    realised_cost AS part_cost,
+                    maker_volume + taker_volume AS part_volume
+                FROM trader_hours
+                WHERE hour >= first_hour AND hour < last_hour
+                UNION ALL
+                SELECT trader, condition_id, realised_pnl, realised_cost, volume
+                FROM recent_bookings FINAL
+                WHERE (block_time >= window_start AND block_time < first_hour)
+                    OR (block_time >= last_hour AND block_time <= window_end)
+            )
+            GROUP BY trader, condition_id
+        )
+        GROUP BY trader, boards
+    )
+    ARRAY JOIN bitPositionsToArray(boards) AS bit
+    GROUP BY bit, trader
+) AS board
+LEFT JOIN
+(
+    SELECT trader, toDateTime(max(last_trade_at), 'UTC') AS newest
+    FROM trader_activity
+    GROUP BY trader
+) AS activity ON activity.trader = board.trader;
