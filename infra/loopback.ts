@@ -24,7 +24,8 @@ export function hostOf(address: string): string {
 export function foreignRequest(headers: IncomingHttpHeaders): string | undefined {
   const { host = '', origin, 'sec-fetch-site': site } = headers;
   if (!LOOPBACK.test(host)) return 'The Host header is not a name of loopback.';
-  const isOwn = origin === undefined || LOOPBACK.test(origin.replace(/^http:\/\//, ''));
+  // Browsers send no Sec-Fetch-Site with a WebSocket, so a page on another port is known by its Origin only.
+  const isOwn = origin === undefined || origin.toLowerCase() === `http://${host.toLowerCase()}`;
   if (!isOwn || !OWN_SITES.has(site?.toString() ?? 'none')) {
     return 'Requests from other sites are not allowed.';
   }

@@ -10,7 +10,7 @@ import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
 import { UsageError } from '../infra/expected.ts';
 import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
-import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
+import { connectNats, type Nats, natsOptions, oldServerNotice } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { lastMessage, StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';
 import { reportState } from '../infra/nats/states.ts';
@@ -103,6 +103,8 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     });
     const connected = nats;
     readiness.nats = connected;
+    const old = oldServerNotice(connected);
+    if (old !== undefined) logger.warn(old);
     const kv = await retryReads({ logger, signal }, 'streams', () =>
       openStreams(connected, config, command),
     );

@@ -5,6 +5,8 @@
  */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { z } from 'zod';
+import { RefusedStatementError, refuseUnlessHarmless } from '../../infra/analyst/guard.ts';
+import { boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
 import { createCallerSlots, createSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { tradersBatch } from '../analytics/batch.ts';
 import { candlesV2 } from '../analytics/candles.ts';
@@ -24,6 +26,14 @@ import { status } from '../status.ts';
 
 const SQL_CHARACTERS_MAX = 20_000;
 const SQL_ROWS_MAX = 500;
+/** A result is parsed and written twice, so this also bounds how long it keeps other requests waiting. */
+const SQL_BYTES_MAX = 1_000_000;
+/** ClickHouse counts a constant column as one value, so only this limit holds for a large constant in many rows. */
+const SQL_MEMORY_BYTES_MAX = 400 * 2 ** 20;
+/** The types of ClickHouse's errors for max_result_rows and max_result_bytes, and for max_memory_usage. */
+const RESULT_LIMIT = '(TOO_MANY_ROWS_OR_BYTES)';
+const MEMORY_LIMIT = '(MEMORY_LIMIT_EXCEEDED)';
+const TOO_LARGE = `the result is too large (at most ${SQL_ROWS_MAX} rows and ${SQL_BYTES_MAX} bytes): use LIMIT, fewer columns or a shorter period`;
 const SQL_MS_MAX = 31_000;
 const QUERIES_MAX = 4;
 const QUERIES_WAITING_MAX = 4;
@@ -332,27 +342,59 @@ async function inTurn<T>(account: string, signal: AbortSignal, run: () => Promis
   }
 }
 
+/**
+ * Runs one statement as the analyst. The guard of the embedded ClickHouse runs here, too, because a server applies its
+ * limits less strictly to SETTINGS in a subquery (ClickHouse#116028).
+ */
 async function runQuery(analystUrl: string, sql: string, cancelled: AbortSignal) {
+  const signal = AbortSignal.any([cancelled, AbortSignal.timeout(SQL_MS_MAX)]);
+  const tree = await sendQuery(
+    analystUrl,
+    `EXPLAIN AST ${sql}`,
+    { default_format: 'TSVRaw' },
+    signal,
+  );
+  try {
+    refuseUnlessHarmless(tree, sql);
+  } catch (error) {
+    if (!(error instanceof RefusedStatementError)) throw error;
+    throw new QueryError(error.message);
+  }
+  const settings = {
+    ...{ default_format: 'JSONCompact', output_format_json_quote_decimals: '1' },
+    ...{ max_result_bytes: String(SQL_BYTES_MAX), max_result_rows: String(SQL_ROWS_MAX) },
+    max_memory_usage: String(SQL_MEMORY_BYTES_MAX),
+  };
+  const { meta, data } = Result.parse(parsed(await sendQuery(analystUrl, sql, settings, signal)));
+  return { columns: meta, rows: data };
+}
+
+/** The text of the response. Throws QueryError for an error of ClickHouse, and for a response that is too large. */
+async function sendQuery(
+  analystUrl: string,
+  sql: string,
+  settings: Readonly<Record<string, string>>,
+  signal: AbortSignal,
+): Promise<string> {
   const { origin, pathname, username, password } = new URL(analystUrl);
-  const settings = new URLSearchParams({
-    ...{ database: 'analyst', default_format: 'JSONCompact', wait_end_of_query: '1' },
-    ...{ max_result_rows: String(SQL_ROWS_MAX), output_format_json_quote_decimals: '1' },
-  });
+  const search = new URLSearchParams({ database: 'analyst', wait_end_of_query: '1', ...settings });
   const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   const headers: Record<string, string> =
     username === '' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` };
-  const signal = AbortSignal.any([cancelled, AbortSignal.timeout(SQL_MS_MAX)]);
-  const request = fetch(`${origin}${pathname}?${settings}`, {
+  const request = fetch(`${origin}${pathname}?${search}`, {
     ...{ method: 'POST', body: sql, headers, signal },
   });
   const [isGood, text] = await request
-    .then(async (response) => [response.ok, await response.text()] as const)
-    .catch(() => {
+    .then(async (response) => {
+      return [response.ok, (await boundedBody(response, SQL_BYTES_MAX)).toString()] as const;
+    })
+    .catch((error: unknown) => {
+      if (error instanceof ResponseTooLongError) throw new QueryError(TOO_LARGE);
       throw new QueryError('the analysts’ ClickHouse did not respond');
     });
-  if (!isGood) throw new QueryError(text.slice(0, 1_000));
-  const { meta, data } = Result.parse(parsed(text));
-  return { columns: meta, rows: data };
+  if (isGood) return text;
+  if (text.includes(RESULT_LIMIT) || text.includes(MEMORY_LIMIT)) throw new QueryError(TOO_LARGE);
+  throw new QueryError(text.slice(0, 1_000));
 }
 
 function parsed(text: string): unknown {

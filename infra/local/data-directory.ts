@@ -9,22 +9,29 @@ import { DataDirectoryInUseError, kill, readJson, readText, runs, writeJson } fr
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
 
+/** How long the service before this one may take to stop, after Ctrl-C and a start right after it. */
+const STOP_MS_MAX = 5_000;
 /** The parts of a killed service stop by themselves within this time; afterwards they are killed. */
 const ORPHAN_MS_MAX = 8_000;
 const ORPHAN_POLL_MS = 25;
 
 /**
- * Locks the directory, creating it if necessary, and resolves with a function that unlocks it. A lock is stale if its
- * process is gone or its id belongs to another program; then this waits until the parts of that service have ended.
+ * Locks the directory, creating it if necessary, and resolves with a function that unlocks it. Waits for a service that
+ * is stopping. A lock is stale if its process is gone or its id belongs to another program; then this waits until the
+ * parts of that service have ended.
  * Throws DataDirectoryInUseError.
  */
 export async function lockDataDirectory(directory: string): Promise<() => void> {
   mkdirSync(join(directory, 'logs'), { recursive: true });
   const lock = lockOf(directory);
-  const [pid = '', ...parts] = readText(lock).trimEnd().split('\n');
-  if (Number(pid) !== process.pid && runs(Number(pid), 'infra/local/up')) {
-    throw new DataDirectoryInUseError(directory, Number(pid));
+  const deadline = Date.now() + STOP_MS_MAX;
+  for (;;) {
+    const pid = Number(readText(lock).split('\n')[0]);
+    if (pid === process.pid || !runs(pid, 'infra/local/up')) break;
+    if (Date.now() > deadline) throw new DataDirectoryInUseError(directory, pid);
+    await delay(ORPHAN_POLL_MS);
   }
+  const [, ...parts] = readText(lock).trimEnd().split('\n');
   writeFileSync(lock, `${process.pid}\n`);
   await Promise.all(parts.map(untilEnded));
   return () => rmSync(lock, { force: true });

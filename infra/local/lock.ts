@@ -53,7 +53,7 @@ export function runs(pid: number, part: string): boolean {
     const command = existsSync('/proc/self')
       ? readFileSync(`/proc/${pid}/cmdline`, 'utf8')
       : execFileSync('ps', ['-ww', '-o', 'command=', '-p', String(pid)], { encoding: 'utf8' });
-    return command.includes(part);
+    return command !== '' && command.includes(part);
   } catch {
     // There is no such process.
     return false;

@@ -12,7 +12,7 @@ import { clickHouseUrlFault } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
 import { ExpectedError } from '../expected.ts';
 import { hostOf, isLoopback } from '../loopback.ts';
-import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
+import { connectNats, natsOptions, oldServerNotice, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
 import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
@@ -176,6 +176,8 @@ export class Service {
     const url = this.#environment.NATS_URL || (await this.#startNats());
     const connecting = connectNats({ ...natsOptions(this.#config), url, name: 'up' });
     const nats = await this.#watch.waitFor('NATS', connecting);
+    const old = oldServerNotice(nats);
+    if (old !== undefined) this.#options.report({ event: 'notice', text: old });
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
       for (const tier of TIERS) {

@@ -37,6 +37,8 @@ export function consoleReporter(): Report {
         progressAt = performance.now();
         return say(`${message.name}: ${message.done} of ${message.total} historical matches`);
       }
+      case 'notice':
+        return say(String(message.text));
       case 'restarting':
         return say(`${message.name} died, restarting in ${message.wait_ms} ms: ${message.reason}`);
       case 'waiting':

@@ -10,6 +10,7 @@ import { isNoSpace } from '../disk.ts';
 import { ExpectedError } from '../expected.ts';
 import { whenParentEnds } from '../process.ts';
 import { lockDataDirectory } from './data-directory.ts';
+import { openFilesFault } from './limits.ts';
 import { Service, type ServiceOptions } from './service.ts';
 import { consoleReporter, jsonReporter } from './up-report.ts';
 
@@ -84,6 +85,8 @@ async function main(given: ServiceOptions): Promise<void> {
   try {
     const environment = withFiles(process.env);
     const config = readConfig(ServiceConfig, environment);
+    const fault = openFilesFault();
+    if (fault !== undefined) throw new ExpectedError(fault);
     release = await lockDataDirectory(given.data);
     service = new Service(given, config, environment);
     // A signal during startup ends the startup.

@@ -80,6 +80,15 @@ export function natsOptions(config: NatsConfig): Omit<NatsOptions, 'name'> {
   };
 }
 
+/** "nats-server 2.9.10 is old: …"; undefined for a newer one. It works, but some failures are handled worse. */
+export function oldServerNotice({ connection }: Nats): string | undefined {
+  const version = connection.info?.version ?? '';
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [majorMin, minorMin] = SERVER_VERSION_MIN;
+  if (major > majorMin || (major === majorMin && minor >= minorMin)) return undefined;
+  return `nats-server ${version} is old: it hangs after a full disk until it is restarted; use 2.10 or newer`;
+}
+
 function authenticatorOf(config: NatsConfig): Authenticator | undefined {
   const { NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS } = config;
   if (NATS_CREDS !== undefined) return credsAuthenticator(readFileSync(NATS_CREDS));
@@ -113,6 +122,8 @@ const RECONNECT_WAIT_MS = 200;
 const PING_INTERVAL_MS = 2_000;
 const PINGS_OUT_MAX = 2;
 const CONNECT_MS_MAX = 10_000;
+/** Older servers hang after a failed write, and their clusters can lose acknowledged messages (ADR 0009). */
+const SERVER_VERSION_MIN = [2, 10] as const;
 /** The server's default limit, for streams without their own. */
 const MESSAGE_BYTES_MAX = 1_048_576;
 

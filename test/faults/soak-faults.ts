@@ -5,6 +5,7 @@
  * long-running processes in between. After each fault everything must be ready again. Flipped bytes, however, must be
  * reported, and the tables are then rebuilt as the message says.
  */
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DISK_RESERVE_BYTES } from '../../infra/disk.ts';
 import { flipBytes } from '../support/damage.ts';
@@ -174,7 +175,7 @@ export class Disturber {
     const [part] = await service.query<{ path: string }>(
       "SELECT path FROM system.parts WHERE table = 'market_traders' AND active ORDER BY rows DESC LIMIT 1",
     );
-    flipBytes(part?.path ?? '', /\.bin$/);
+    flipBytes(join(this.#stage.data, 'clickhouse', part?.path ?? ''), /\.bin$/);
     this.#mayRestart('projector');
     this.#signal('projector', 'SIGKILL');
     await service.query('SELECT sum(cityHash64(*)) FROM market_traders').catch(() => undefined);

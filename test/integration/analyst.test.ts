@@ -366,9 +366,13 @@ describe('an analyst may not', () => {
     [
       'read a file',
       "SELECT * FROM file('/etc/hosts', 'LineAsString')",
-      'files and other servers are closed',
+      'the function file is not open to analysts',
     ],
-    ['reach a host', "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')", 'name url'],
+    [
+      'reach a host',
+      "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')",
+      'the function url',
+    ],
     ['take more memory', 'SELECT 1 SETTINGS max_memory_usage = 0', 'readonly mode'],
   ])('%s', async (_, statement, words) => {
     const { status, text } = await ask(statement);

@@ -32,7 +32,7 @@ import { migrate } from '../../sql/migrate.ts';
 const CLICKHOUSE_MAIN = fileURLToPath(
   new URL('../../infra/local/clickhouse/main.ts', import.meta.url),
 );
-export const DATABASE = 'api_test';
+export const DATABASE = 'fillstream';
 export const silent = pino({ level: 'silent' });
 
 /** A directory for one test file. */

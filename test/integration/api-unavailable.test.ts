@@ -2,9 +2,11 @@
  * What a client gets when ClickHouse or NATS is slow or gone: 503 within the limit where an answer needs
  * them, and everything else as before.
  */
+
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
 import { until } from '../e2e/service.ts';
@@ -144,7 +146,7 @@ describe('503 unavailable', () => {
       format: 'JSONEachRow',
     });
     const [part] = await parts.json<{ path: string }>();
-    flipBytes(part?.path ?? '', /\.bin$/);
+    flipBytes(join(data, part?.path ?? ''), /\.bin$/);
     const api = await startApi({ clickhouseUrl: own.url, nats });
     const check = async () => (await get(`${api.url}/readyz`, undefined)).body.checks.clickhouse;
     expect(await check()).toEqual({ ready: true, detail: 'responds' });
@@ -163,7 +165,7 @@ describe('503 unavailable', () => {
     expect([response.status, response.body.error]).toEqual([503, 'unavailable']);
     await until(async () => ((await check()).ready ? undefined : true));
     expect((await check()).detail).toMatch(
-      /^damaged data: table api_test\.balances\..*"Damaged data"/,
+      /^damaged data: table fillstream\.balances\..*"Damaged data"/,
     );
     await api.stop();
     await own.stop();

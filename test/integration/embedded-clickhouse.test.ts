@@ -263,7 +263,9 @@ describe('exactly once', () => {
     let batch = 0;
     for (let round = 0; round < 3; round++) {
       const { child, serviceUrl: url } = await start(directory);
-      const own = connect({ url, keep_alive: { enabled: false } });
+      // `default` is empty at every start.
+      await send(url, { method: 'POST', body: 'CREATE DATABASE IF NOT EXISTS own' });
+      const own = connect({ url, database: 'own', keep_alive: { enabled: false } });
       if (round === 0) await createLedger(own);
       // The batch that the last round's kill met.
       if (round > 0) await insertBatch(own, batch);
@@ -275,7 +277,7 @@ describe('exactly once', () => {
       await own.close();
     }
     const { serviceUrl: url } = await start(directory);
-    const own = connect({ url });
+    const own = connect({ url, database: 'own' });
     await insertBatch(own, batch);
     expect(await ledger(own)).toEqual(bothOf(100 * batch));
     await own.close();

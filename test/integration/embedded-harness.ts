@@ -25,7 +25,12 @@ export async function start(
   children.add(child);
   child.once('exit', () => children.delete(child));
   if (child.stdout === null) throw new Error('The child has no stdout.');
-  const [line] = await once(createInterface(child.stdout), 'line');
+  const listening = once(createInterface(child.stdout), 'line');
+  const ended = once(child, 'exit').then(([code]) => {
+    throw new Error(`The engine ended with ${code} before it listened.`);
+  });
+  const [line] = await Promise.race([listening, ended]);
+  ended.catch(() => undefined);
   const { url } = JSON.parse(line);
   return { child, url, serviceUrl: serviceUrl(url, data) };
 }

@@ -185,7 +185,7 @@ describe.each([
     const compared = await ask(client, 'compare_traders', { addresses: [TRADER, OTHER] });
     expect(compared.answer.traders).toHaveLength(2);
     expect(compared.answer.traders[0].pusd_balance).toBe(expectedTrader(3).pusd_balance);
-    const sql = "SELECT count() FROM api_test.bookings WHERE kind = 'fill'";
+    const sql = "SELECT count() FROM fillstream.bookings WHERE kind = 'fill'";
     const { answer: counted, text } = await ask(client, 'query', { sql });
     expect(counted, text).toBeDefined();
     expect(Number(counted.rows[0][0])).toBe(rows.filter(({ kind }) => kind === 'fill').length);
@@ -207,11 +207,21 @@ describe.each([
     expect(unknown).toMatchObject({ isError: true, answer: undefined });
     expect(unknown.text).toMatch(/^not_found: /);
     expect(await ask(client, 'trader', { address: 'nobody' })).toMatchObject({ isError: true });
-    const written = await ask(client, 'query', { sql: 'DROP TABLE api_test.bookings' });
+    const written = await ask(client, 'query', { sql: 'DROP TABLE fillstream.bookings' });
     expect(written).toMatchObject({ isError: true });
-    expect(written.text).toContain('READONLY');
-    const long = await ask(client, 'query', { sql: 'SELECT number FROM numbers(501)' });
-    expect(long).toMatchObject({ isError: true });
+    expect(written.text).toContain('DropQuery is not allowed');
+    const secret = "SELECT * FROM (SELECT file('/etc/passwd') SETTINGS readonly = 0)";
+    const file = await ask(client, 'query', { sql: secret });
+    expect(file).toMatchObject({ isError: true, text: expect.stringContaining('not open') });
+    for (const sql of [
+      'SELECT number FROM numbers(501)',
+      'SELECT repeat(repeat(char(0), 1000000), 40)',
+      // Each of these bytes is six in JSON.
+      'SELECT repeat(char(0), 900000)',
+    ]) {
+      const large = await ask(client, 'query', { sql });
+      expect(large).toMatchObject({ isError: true, text: expect.stringMatching(/use LIMIT/) });
+    }
   });
 });
 

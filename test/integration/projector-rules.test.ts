@@ -1,7 +1,9 @@
 /** Rules of the projector that need the real store: resolutions, checkpoints, pauses, and what LEDGER must hold. */
+
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
@@ -430,7 +432,7 @@ describe('the projector', () => {
       const [part] = await damaged.query<{ path: string }>(
         "SELECT path FROM system.parts WHERE table = 'market_traders' AND active",
       );
-      flipBytes(part?.path ?? '', /\.bin$/);
+      flipBytes(join(own.path, 'clickhouse', part?.path ?? ''), /\.bin$/);
       const { projector, notReady } = await observed(damaged.env);
       try {
         // A start reads no positions.

@@ -20,6 +20,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'ingest/streams.ts',
     'projector/contract.ts',
     'infra/',
+    'infra/analyst/',
     'infra/nats/',
   ],
   sql: ['infra/', 'infra/nats/'],
@@ -27,6 +28,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   // `npm start` composes the service, and the devnet implements a chain.
   'infra/local': [
     'infra/',
+    'infra/analyst/',
     'infra/nats/',
     'api/auth/keys.ts',
     'ingest/contract.ts',

@@ -2,15 +2,17 @@
  * Authentication and permissions. `service` has the password of the data directory and is unrestricted. Requests
  * without a password are the analyst's, who may run one harmless read at a time, within limits.
  *
- * The engine has no users, and its `readonly=1` is not enough. We saw that it allows INTO OUTFILE and KILL; that
- * `SELECT file('…')` reads any file, even if the name is escaped (`f\x69le`), bound as an Identifier, or passed on
- * (`APPLY file`, `arrayMap(file, …)`); that `sqlite('…')` creates a file; and that DESCRIBE url(…) reaches the
- * network. So the engine's own parser must classify an analyst's statement as a single read, the statement must be of
- * a few known kinds, and none of its names may be one of those functions. We run the text that the engine has
- * formatted for this check, with readonly=1 and limits. When in doubt, the statement is refused.
+ * The engine has no users, and its `readonly=1` is not enough: it allows INTO OUTFILE, KILL, functions that read files
+ * or reach the network, and it does not hold in a subquery with SETTINGS. So `infra/analyst/guard.ts` decides from the
+ * syntax tree of the statement. What runs is the text that the engine has formatted for this check.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import {
+  ANALYST_DATABASES,
+  RefusedStatementError,
+  refuseUnlessHarmless,
+} from '../../analyst/guard.ts';
 import { foreignRequest } from '../../loopback.ts';
 import { ClickHouseException } from './exception.ts';
 
@@ -35,7 +37,10 @@ const LIMITS = new Map([
 ]);
 
 /** Limits that a caller may lower. */
-const LOWERABLE = new Set(['max_execution_time', 'max_result_rows', 'max_threads']);
+const LOWERABLE = new Set([
+  ...['max_execution_time', 'max_memory_usage', 'max_result_bytes', 'max_result_rows'],
+  'max_threads',
+]);
 
 const ANALYST_SETTINGS = new Set([
   'date_time_output_format',
@@ -51,43 +56,8 @@ const ANALYST_SETTINGS = new Set([
 /** User names of the analyst, including none. */
 const ANALYST_NAMES = new Set(['', 'analyst', 'default']);
 
-/** Table functions that read only tables and their arguments. All others are refused. */
-const HARMLESS_TABLE_FUNCTIONS = new Set([
-  'dictionary',
-  'format',
-  'generate_series',
-  'generaterandom',
-  'generateseries',
-  'merge',
-  'null',
-  'numbers',
-  'numbers_mt',
-  'primes',
-  'sqlstandardvalues',
-  'values',
-  'view',
-  'zeros',
-  'zeros_mt',
-]);
-
-/** Functions that read files or reach hosts, and clauses that write or could name such a function. */
-const REFUSED_NAMES = new Set([
-  'aiclassify',
-  'aiembed',
-  'aiextract',
-  'aigenerate',
-  'aitranslate',
-  'catboostevaluate',
-  'file',
-  'hascolumnintable',
-  'identifier',
-  'outfile',
-  'override',
-  'reversednsquery',
-]);
-
-/** Matches strings, quoted names and words of a statement that the engine has formatted. */
-const TOKENS = /'(?:[^'\\]|\\.)*'|`((?:[^`\\]|\\.)*)`|"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)/gs;
+/** A parameter that becomes a name. The tree has its value, but not quoted. */
+const NAME_PARAMETER = /\{\s*\w+\s*:\s*Identifier\s*\}/i;
 
 /**
  * Returns the user of a request. Throws ClickHouseException 516 for wrong credentials, and 497 for requests from the
@@ -128,29 +98,31 @@ export function analystSettings(requested: ReadonlyMap<string, string>): Map<str
   return settings.set('readonly', '1');
 }
 
+/** The database of an analyst's request. Throws ClickHouseException 81 for one that is not open to analysts. */
+export function analystDatabase(requested: string | undefined): string | undefined {
+  // `default` is empty, but clients send its name.
+  if (requested === undefined || requested === 'default' || ANALYST_DATABASES.has(requested)) {
+    return requested;
+  }
+  throw new ClickHouseException(81, 'UNKNOWN_DATABASE', `Database ${requested} does not exist.`);
+}
+
 /**
  * Throws ClickHouseException unless the statement is a harmless read. `text` is the statement as the engine formats it,
- * without comments and without escapes in names. `isRead` is the parser's classification. `tableFunctions` are all of
- * the engine's table functions, in lower case.
+ * without comments, and `tree` what EXPLAIN AST prints for it.
  */
-export function refuseUnlessRead(
-  text: string,
-  isRead: boolean,
-  tableFunctions: ReadonlySet<string>,
-): void {
-  if (!isRead) throw readonly('Cannot execute query in readonly mode.');
-  const isSelect = /^\(*(?:SELECT|WITH|EXPLAIN)\b/.test(text);
-  // Without parentheses and slashes there can be neither a table function nor a file path.
-  const isShow = /^(?:SHOW|EXISTS|DESC|DESCRIBE)\b[\w\s.,;%'=`"-]*$/.test(text);
-  if (!isSelect && !isShow) {
-    throw denied('Analysts may use SELECT, WITH, EXPLAIN, and SHOW, EXISTS, DESCRIBE of a table.');
-  }
-  for (const [, backquoted, quoted, word] of text.matchAll(TOKENS)) {
-    const name = (backquoted ?? quoted ?? word ?? '').toLowerCase();
-    const isClosed = tableFunctions.has(name) && !HARMLESS_TABLE_FUNCTIONS.has(name);
-    if (isClosed || REFUSED_NAMES.has(name)) {
-      throw denied(`Analysts may not use the name ${name}: files and other servers are closed.`);
-    }
+export function refuseUnlessRead(text: string, tree: string): void {
+  const withoutStrings = text.replaceAll(/'(?:[^'\\]|\\.)*'/gs, "''");
+  // A line break in a name could look like another line of the tree.
+  if (withoutStrings.includes('\\'))
+    throw denied('Names may not contain line breaks or backslashes.');
+  if (NAME_PARAMETER.test(withoutStrings))
+    throw denied('Analysts may not use parameters of type Identifier.');
+  try {
+    refuseUnlessHarmless(tree, text);
+  } catch (error) {
+    if (!(error instanceof RefusedStatementError)) throw error;
+    throw denied(error.message);
   }
 }
 
@@ -162,7 +134,7 @@ function lowered(name: string, value: string): string {
   throw readonly(`Setting '${name}' may be from 1 to ${limit} in readonly mode.`);
 }
 
-function readonly(reason: string): ClickHouseException {
+export function readonly(reason: string): ClickHouseException {
   return new ClickHouseException(164, 'READONLY', reason);
 }
 

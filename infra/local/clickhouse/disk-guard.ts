@@ -1,8 +1,9 @@
 /**
- * Stops merges while the disk is full. chdb ignores failed writes and keeps the damaged part (we saw write(2) return
- * ENOSPC and the merge continue without that MiB); a real server throws. The engine's configuration prevents it from
- * starting a merge that does not fit above DISK_RESERVE_BYTES. This file ends running merges if other programs fill the
- * disk, but cannot help if they fill the reserve within one interval.
+ * Stops merges and refreshes while the disk is full. chdb ignores failed writes and keeps the damaged part (we saw
+ * write(2) return ENOSPC and the merge continue without that MiB), or the empty definition of a refreshed table; a real
+ * server throws. The engine's configuration prevents it from starting a merge that does not fit above
+ * DISK_RESERVE_BYTES. This file ends what runs if other programs fill the disk, but cannot help if they fill the reserve
+ * within one interval.
  */
 import { diskFull } from '../../disk.ts';
 import type { Engine } from './engine.ts';
@@ -10,7 +11,7 @@ import type { Engine } from './engine.ts';
 const INTERVAL_MS = 100;
 
 /** Runs until the process ends. */
-export function guardMerges(engine: Engine, directory: string): void {
+export function guardDisk(engine: Engine, directory: string): void {
   let isStopped = false;
   let isRunning = false;
   const look = async () => {
@@ -18,13 +19,15 @@ export function guardMerges(engine: Engine, directory: string): void {
     if (isFull === isStopped || isRunning) return;
     isRunning = true;
     try {
-      await engine.run({
-        statement: `SYSTEM ${isFull ? 'STOP' : 'START'} MERGES`,
-        settings: new Map(),
-        database: undefined,
-        format: 'Null',
-        mark: 'disk-guard',
-      });
+      for (const what of ['VIEWS', 'MERGES']) {
+        await engine.run({
+          statement: `SYSTEM ${isFull ? 'STOP' : 'START'} ${what}`,
+          settings: new Map(),
+          database: undefined,
+          format: 'Null',
+          mark: 'disk-guard',
+        });
+      }
       isStopped = isFull;
     } catch {
       // The engine is closing or out of memory.
@@ -32,5 +35,6 @@ export function guardMerges(engine: Engine, directory: string): void {
       isRunning = false;
     }
   };
+  void look();
   setInterval(look, INTERVAL_MS).unref();
 }

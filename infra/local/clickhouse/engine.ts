@@ -13,11 +13,16 @@ import { DISK_RESERVE_BYTES } from '../../disk.ts';
 import { DataDirectoryInUseError, readText, runs } from '../lock.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Connection, loadNative, type Native } from './native.ts';
+import { DamagedDefinitionError, setAsideDefinitions } from './repair.ts';
 
 /** Memory of all queries together in bytes: half of the machine's, at most 4 GiB. */
 const SERVER_MEMORY_BYTES_MAX = Math.min(4 * 2 ** 30, Math.floor(totalmem() / 2));
 /** Memory of one query, bytes. */
 const QUERY_MEMORY_BYTES_MAX = Math.floor((SERVER_MEMORY_BYTES_MAX * 3) / 4);
+/** A refresh drops a table. By default its files are kept for eight minutes: 32,000 files after 25 minutes. */
+const DROP_DELAY_SECONDS = 1;
+/** Relative to the working directory, so that no table and no error tells where the data is. */
+const ENGINE_PATH = 'engine';
 const MARK_CACHE_BYTES = 256 * 2 ** 20;
 const KILL_INTERVAL_MS = 100;
 /** Connections kept for the next SELECT. */
@@ -34,8 +39,11 @@ const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
 };
 const CONNECTION_ARGUMENTS = Object.entries(CONNECTION_SETTINGS).map(([k, v]) => `--${k}=${v}`);
 
-/** The time zone, then all table functions. */
-const FACTS = `SELECT arrayJoin([timezone()] || (SELECT groupArray(lower(name)) FROM system.table_functions))`;
+/**
+ * chdb's database `default` shows files as tables, to everybody and for good once a file was read. These make it an
+ * ordinary database without tables.
+ */
+const CLOSE_FILES = ['DETACH DATABASE default', 'ATTACH DATABASE default ENGINE = Memory'];
 
 /** How the engine's parser classifies a text. */
 export type Parsed = {
@@ -67,10 +75,7 @@ export type Result = {
 
 export class Engine {
   readonly timezone: string;
-  /** Names in lower case. */
-  readonly tableFunctions: ReadonlySet<string>;
   readonly #native: Native;
-  readonly #directory: string;
   readonly #spool: string;
   /** Keeps the engine open while no call runs. */
   readonly #base: Connection;
@@ -79,14 +84,11 @@ export class Engine {
   readonly #running = new Map<string, Promise<unknown>>();
   #isClosing = false;
 
-  private constructor(native: Native, base: Connection, directory: string, facts: string) {
+  private constructor(native: Native, base: Connection, directory: string, timezone: string) {
     this.#native = native;
     this.#base = base;
-    this.#directory = join(directory, 'engine');
     this.#spool = join(directory, 'spool');
-    const [timezone = '', ...tableFunctions] = facts.trim().split('\n');
     this.timezone = timezone;
-    this.tableFunctions = new Set(tableFunctions);
   }
 
   /**
@@ -103,11 +105,15 @@ export class Engine {
     mkdirSync(join(directory, 'engine'), { recursive: true });
     const config = join(directory, 'config.xml');
     writeFileSync(config, serverConfiguration(directory));
-    const base = openBase(native, join(directory, 'engine'), config);
+    process.chdir(directory);
+    const { base, statements } = openBase(native, directory, config);
     rmSync(join(directory, 'spool'), { recursive: true, force: true });
     mkdirSync(join(directory, 'spool'));
-    const { bytes } = await native.QueryAsyncConnection(base, FACTS, 'TabSeparated');
-    return new Engine(native, base, directory, bytes.toString());
+    for (const statement of [...CLOSE_FILES, ...statements]) {
+      await native.QueryAsyncConnection(base, statement, 'Null');
+    }
+    const { bytes } = await native.QueryAsyncConnection(base, 'SELECT timezone()', 'TSVRaw');
+    return new Engine(native, base, directory, bytes.toString().trim());
   }
 
   /** A new path for the rows of an INSERT. Leftover files are removed at the next start. */
@@ -207,7 +213,7 @@ export class Engine {
 
   /** Throws ClickHouseException. */
   async #onConnection<T>(use: (connection: Connection) => Promise<T>): Promise<T> {
-    const connection = this.#native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);
+    const connection = this.#native.CreateConnection(ENGINE_PATH, CONNECTION_ARGUMENTS);
     try {
       return await use(connection);
     } catch (cause) {
@@ -228,7 +234,7 @@ export class Engine {
     const at = this.#idle.findLastIndex((idle) => idle.setup === setup);
     const [known] = at < 0 ? [] : this.#idle.splice(at, 1);
     const connection =
-      known?.connection ?? this.#native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);
+      known?.connection ?? this.#native.CreateConnection(ENGINE_PATH, CONNECTION_ARGUMENTS);
     try {
       const result = await use(connection, known === undefined);
       this.#idle.push({ setup, connection });
@@ -259,6 +265,7 @@ function serverConfiguration(directory: string): string {
   const backups = `${directory}.backups`.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
   return `<clickhouse>
   <max_server_memory_usage>${SERVER_MEMORY_BYTES_MAX}</max_server_memory_usage>
+  <database_atomic_delay_before_drop_table_sec>${DROP_DELAY_SECONDS}</database_atomic_delay_before_drop_table_sec>
   <mark_cache_size>${MARK_CACHE_BYTES}</mark_cache_size>
   <backups><allowed_path>${backups}</allowed_path></backups>
   <storage_configuration>
@@ -268,12 +275,32 @@ function serverConfiguration(directory: string): string {
 `;
 }
 
-/** Throws DataDirectoryInUseError while the process that wrote the engine's `status` file runs. */
-function openBase(native: Native, engine: string, config: string): Connection {
+type Opened = {
+  readonly base: Connection;
+  /** Make the tables and views again whose definitions were set aside. */
+  readonly statements: readonly string[];
+};
+
+/**
+ * Opens the engine, after a repair if necessary. Throws DataDirectoryInUseError while the process that wrote the engine's
+ * `status` file runs, and an Error for the user if the data cannot be opened.
+ */
+function openBase(native: Native, directory: string, config: string): Opened {
+  const engine = join(directory, ENGINE_PATH);
+  const pid = Number(/^PID: (\d+)/.exec(readText(join(engine, 'status')))?.[1]);
+  const isInUse = runs(pid, '');
   try {
-    return native.CreateConnection(engine, [`--config-file=${config}`, ...CONNECTION_ARGUMENTS]);
+    // Whoever uses the directory may be writing a definition.
+    const statements = isInUse ? [] : setAsideDefinitions(directory);
+    const settings = [`--config-file=${config}`, ...CONNECTION_ARGUMENTS];
+    return { base: native.CreateConnection(ENGINE_PATH, settings), statements };
   } catch (cause) {
-    const pid = Number(/^PID: (\d+)/.exec(readText(join(engine, 'status')))?.[1]);
-    throw runs(pid, '') ? new DataDirectoryInUseError(engine, pid) : cause;
+    if (isInUse) throw new DataDirectoryInUseError(engine, pid);
+    const why = cause instanceof DamagedDefinitionError ? cause.message : 'the line above says why';
+    const remedy = 'restore a backup of ClickHouse, or delete this directory and start again';
+    throw new Error(
+      `${directory} cannot be opened (${why}): ${remedy}; then LEDGER fills the tables.`,
+      { cause },
+    );
   }
 }

@@ -10,7 +10,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { promisify } from 'node:util';
 import * as zlib from 'node:zlib';
 import { createSlots, type Slots } from '../../slots.ts';
-import { authenticate, refuseUnlessRead, type User } from './access.ts';
+import { authenticate, readonly, refuseUnlessRead, type User } from './access.ts';
 import { type Engine, literal, type Result } from './engine.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Request, readRequest } from './request.ts';
@@ -111,26 +111,30 @@ async function run(engine: Engine, request: Request, gone: AbortSignal): Promise
  * the analyst, the text that was checked.
  */
 async function oneStatement(engine: Engine, request: Request): Promise<string> {
-  const { user, statement, queryId } = request;
+  const { user, statement, settings, queryId } = request;
   const found = await engine.parse(statement);
   if (found.count > 1) {
     const reason = 'Syntax error (Multi-statements are not allowed).';
     throw new ClickHouseException(62, 'SYNTAX_ERROR', reason);
   }
   if (user === 'service') return statement;
+  const read = async (query: string, given: ReadonlyMap<string, string>) => {
+    const call = {
+      statement: query,
+      settings: new Map(given).set('readonly', '1'),
+      database: undefined,
+    };
+    const { body } = await engine.run({ ...call, format: 'TSVRaw', mark: `check ${queryId}` });
+    return body.toString();
+  };
   // The engine explains what it cannot parse, without running any of it.
-  const { body } = await engine.run({
-    statement: `SELECT formatQuery(${literal(statement)})`,
-    settings: new Map([['readonly', '1']]),
-    database: undefined,
-    format: 'RawBLOB',
-    mark: `format ${queryId}`,
-  });
+  const formatted = await read(`SELECT formatQuery(${literal(statement)})`, new Map());
   if (found.count === 0) {
     throw new ClickHouseException(62, 'SYNTAX_ERROR', 'Syntax error: this is not one statement.');
   }
-  const formatted = body.toString();
-  refuseUnlessRead(formatted, found.isRead, engine.tableFunctions);
+  if (!found.isRead || (await engine.parse(formatted)).count !== 1)
+    throw readonly('Cannot execute query in readonly mode.');
+  refuseUnlessRead(formatted, await read(`EXPLAIN AST ${formatted}`, settings));
   return formatted;
 }
 

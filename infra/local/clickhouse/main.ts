@@ -18,7 +18,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { whenParentEnds } from '../../process.ts';
 import { clickHousePassword } from '../secret.ts';
-import { guardMerges } from './disk-guard.ts';
+import { guardDisk } from './disk-guard.ts';
 import { Engine } from './engine.ts';
 import { createClickHouseServer, THREADS } from './http.ts';
 
@@ -47,7 +47,7 @@ async function main(): Promise<void> {
     );
   });
   const engine = await Engine.open(resolve(data));
-  guardMerges(engine, resolve(data));
+  guardDisk(engine, resolve(data));
   const server = createClickHouseServer(engine, clickHousePassword(resolve(data)));
   try {
     server.listen(port, '127.0.0.1');

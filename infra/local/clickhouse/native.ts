@@ -5,6 +5,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { virtualMemoryMax } from '../limits.ts';
 
 export type Connection = { readonly __native: 'connection' };
 type NativeResult = {
@@ -59,6 +60,16 @@ export function loadNative(): Native {
     const chdb = createRequire(createRequire(import.meta.url).resolve('chdb/package.json'));
     return chdb(name) as Native;
   } catch (cause) {
+    const bytes = virtualMemoryMax();
+    const isMissing =
+      cause instanceof Error && 'code' in cause && cause.code === 'MODULE_NOT_FOUND';
+    if (bytes !== undefined && !isMissing) {
+      const megabytes = Math.floor(bytes / 2 ** 20);
+      throw unsupported(
+        `The embedded ClickHouse does not fit into ${megabytes} MB of virtual memory (ulimit -v).`,
+        cause,
+      );
+    }
     const why = `The package ${name} is missing or does not load: run npm install on this machine.`;
     throw unsupported(why, cause);
   }

@@ -9,7 +9,7 @@ import { writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
-import { analystSettings, type User } from './access.ts';
+import { analystDatabase, analystSettings, type User } from './access.ts';
 import { type Call, literal } from './engine.ts';
 import { ClickHouseException, notImplemented } from './exception.ts';
 
@@ -65,12 +65,13 @@ export async function readRequest(
   const isGet = request.method === 'GET' && user === 'service';
   if (isGet && settings.get('readonly') !== '1') settings.set('readonly', '2');
   const header = (name: string) => request.headers[`x-clickhouse-${name}`]?.toString();
+  const database = header('database') ?? parameters.get('database');
   return {
     user,
     queryId: header('query-id') ?? parameters.get('query_id') ?? randomUUID(),
     statement,
     settings: user === 'analyst' ? analystSettings(settings) : settings,
-    database: header('database') ?? parameters.get('database'),
+    database: user === 'analyst' ? analystDatabase(database) : database,
     format: header('format') ?? parameters.get('default_format') ?? 'TabSeparated',
     acceptsGzip:
       /\bgzip\b/.test(request.headers['accept-encoding']?.toString() ?? '') &&
