@@ -1,30 +1,31 @@
-import { configDefaults, defineConfig } from 'vitest/config';
+import { defineConfig } from 'vitest/config';
 
-const UNIT = 'test/unit/**';
+/** The time after which a test hangs, by lane. Tests of processes wait for kills, outages and restarts. */
+const LANES = { unit: 60, rules: 60, smoke: 120, process: 600, page: 300, release: 600 };
 
-// The engine inside the embedded ClickHouse child and the child processes of the tests need
-// real processes: worker threads crash it, so the pool is forks.
+// A lane is a folder of test/. `npm test` runs the first three; CONTRIBUTING.md says what belongs where. The engine inside
+// the embedded ClickHouse child and the child processes of the tests need real processes: worker threads crash it, so the
+// pool is forks.
 export default defineConfig({
   test: {
     pool: 'forks',
-    // They end what hangs, and nothing else: a busy machine is several times slower.
-    testTimeout: 600_000,
-    hookTimeout: 600_000,
     // On two cores. Tests wait for a third of their time.
     maxWorkers: 3,
     // The default of one second is too short while other tests run.
     expect: { poll: { timeout: 30_000, interval: 100 } },
-    projects: [
-      // Unit tests leave nothing behind, so files share a process: that takes half the time.
-      { extends: true, test: { name: 'unit', include: [`${UNIT}/*.test.ts`], isolate: false } },
-      {
-        extends: true,
-        test: {
-          name: 'processes',
-          include: ['test/**/*.test.ts'],
-          exclude: [...configDefaults.exclude, UNIT],
-        },
+    projects: Object.entries(LANES).map(([name, seconds]) => ({
+      extends: true,
+      test: {
+        name,
+        setupFiles: ['test/support/setup.ts'],
+        // These lanes start ClickHouse many times.
+        globalSetup: name === 'rules' || name === 'process' ? ['test/support/template.ts'] : [],
+        include: [`test/${name}/**/*.test.ts`],
+        testTimeout: seconds * 1_000,
+        hookTimeout: Math.max(seconds, 120) * 1_000,
+        // Unit tests leave nothing behind, so files share a process: that takes half the time.
+        isolate: name !== 'unit',
       },
-    ],
+    })),
   },
 });

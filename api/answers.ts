@@ -53,9 +53,11 @@ export function createAnswers(options: { readonly bytesMax: number; readonly now
   }
 
   return {
-    /** Rejects with the error of `compute`. */
+    /** Rejects with the error of `compute`, or with the reason of a signal that has already aborted. */
     async get(request: AnswerRequest): Promise<Encoded> {
       const { ageMsMax, key, signal, version = '' } = request;
+      // Its `abort` event has already passed, so this client would never be counted out.
+      signal?.throwIfAborted();
       const cached = cache.get(key);
       if (cached?.version === version && now() - cached.atMs < ageMsMax) return cached.encoded;
       const computation = computations.get(key) ?? begin(request);

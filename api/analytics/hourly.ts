@@ -10,6 +10,7 @@ import { address, inOrder, instant, integer, order, slug } from '../parameters.t
 import { type Call, SHARED } from './call.ts';
 import { hourCursor } from './cursors.ts';
 import { hourText, safeInteger } from './format.ts';
+import { pageOf } from './keyset.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, int, rowOf, seconds } from './rows.ts';
@@ -153,10 +154,9 @@ async function readHours(
     // Hours are whole, so the next one is at least a second later.
     from: cursor === undefined || isNewestFirst ? from : Math.max(from, cursor + 1),
     to: cursor === undefined || !isNewestFirst ? to : Math.min(to, Math.max(0, cursor - 1)),
-    limit,
+    limit: limit + 1,
   };
   const sql = SQL(marketFilter(input), isNewestFirst ? 'DESC' : 'ASC');
-  const rows = await read(call, { sql, parameters, row: Row });
-  const last = rows.at(-1);
-  return { rows, next: last !== undefined && rows.length === limit ? String(last.start) : '' };
+  const { page, last } = pageOf(await read(call, { sql, parameters, row: Row }), limit);
+  return { rows: page, next: last === undefined ? '' : String(last.start) };
 }

@@ -9,6 +9,7 @@ import { integer, marketKey, order } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { checksummed, isoSecond, price, safeInteger } from './format.ts';
+import { pageOf } from './keyset.ts';
 import { findKnownMarket } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
@@ -112,17 +113,16 @@ export const marketTradesV2 = endpoint({
     const condition_id = new Bytes(conditionId);
     const { limit, cursor: { block, log } = {} } = input;
     const sql = pageStatement(input);
-    const parameters = { condition_id, limit, block, log };
-    const rows = await read(call, { sql, parameters, row: Row });
+    const parameters = { condition_id, limit: limit + 1, block, log };
+    const found = await read(call, { sql, parameters, row: Row });
+    const { page: rows, last } = pageOf(found, limit);
     const matches = rows.filter((row, i) => !isSame(row, rows[i - 1]));
     const idOf = await readIds(call, condition_id, matches);
     const trades = matches.map((match) => ({
       match_id: idOf(match),
       ...tradeV2(match, listing.outcomes),
     }));
-    const last = rows.at(-1);
-    const hasNext = last !== undefined && rows.length === limit;
-    const next_cursor = hasNext ? `${last.block}-${last.log}` : '';
+    const next_cursor = last === undefined ? '' : `${last.block}-${last.log}`;
     return new Page({ trades, next_cursor }, next_cursor);
   },
 });

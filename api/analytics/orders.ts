@@ -10,6 +10,7 @@ import { address, integer, marketId, order } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2, withoutRepeats } from './fills.ts';
+import { pageOf } from './keyset.ts';
 import { findListing } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { rowOf } from './rows.ts';
@@ -81,14 +82,13 @@ async function readOrders<Shown extends object>(
   const { condition_id: conditionId, outcomes } = await findListing(call, key);
   const show = (fill: Fill) => shown(fill, outcomes);
   const limit = input.limit ?? PAGE_FILLS_MAX;
-  const fills = await readPage(call, conditionId, input, limit);
-  const isWhole = fills.length < limit;
-  if (input.limit === undefined && !isWhole) {
+  const { page, last } = pageOf(await readPage(call, conditionId, input, limit + 1), limit);
+  if (input.limit === undefined && last !== undefined) {
     return new Page({ orders: [] }, '', {
-      elements: everyOrder(call, conditionId, input, fills, show),
+      elements: everyOrder(call, conditionId, input, page, show),
     });
   }
-  return new Page({ orders: withoutRepeats(fills).map(show) }, isWhole ? '' : cursorOf(fills));
+  return new Page({ orders: withoutRepeats(page).map(show) }, last ? cursorOf(last) : '');
 }
 
 /** The fills of the first page and of all later ones. */
@@ -102,7 +102,7 @@ async function* everyOrder<Shown extends object>(
   for (let fills = first; ; ) {
     for (const fill of withoutRepeats(fills)) yield show(fill);
     if (fills.length < PAGE_FILLS_MAX) return;
-    const cursor = fillCursor.parse(cursorOf(fills));
+    const cursor = fillCursor.parse(cursorOf(fills.at(-1) as Fill));
     fills = await readPage(call, conditionId, { ...input, cursor }, PAGE_FILLS_MAX);
   }
 }
@@ -123,7 +123,6 @@ async function readPage(
   return await read(call, { sql: statement(input), parameters, row: Row });
 }
 
-function cursorOf(fills: readonly Fill[]): string {
-  const last = fills.at(-1);
-  return last === undefined ? '' : `${last.block}-${last.log}`;
+function cursorOf({ block, log }: Fill): string {
+  return `${block}-${log}`;
 }

@@ -14,6 +14,7 @@ import { type Call, SHARED } from './call.ts';
 import { marketCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
+import { pageOf } from './keyset.ts';
 import {
   MarketV1,
   MarketV2,
@@ -168,9 +169,7 @@ export const traderMarketsV2 = endpoint({
   parameters: Parameters,
   answer: z.object({
     history: z.array(EntryV2),
-    next_cursor: text(
-      '`cursor` of the next page; empty if the page is not full, which ends the list',
-    ),
+    next_cursor: text('`cursor` of the next page; empty on the last page'),
     total_count: TOTAL,
   }),
   list: 'history',
@@ -201,12 +200,13 @@ async function readHistory(call: Call, input: Input) {
   const trader = new Bytes(input.address);
   const parameters = {
     trader,
-    limit: input.limit,
+    limit: input.limit + 1,
     offset: input.offset,
     cursor_time: input.cursor?.lastTradeAt ?? 0,
     cursor_condition: input.cursor?.conditionId ?? '',
   };
-  const page = await read(call, { sql: pageStatement(input), parameters, row: Row });
+  const rows = await read(call, { sql: pageStatement(input), parameters, row: Row });
+  const { page, last } = pageOf(rows, input.limit);
   const known = input.cursor === undefined ? page[0]?.total : undefined;
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders, [counted]] = await Promise.all([
@@ -217,12 +217,9 @@ async function readHistory(call: Call, input: Input) {
       ? read(call, { sql: countStatement(input), parameters, row: CountRow })
       : [{ total_count: known }],
   ]);
-  const last = page.at(-1);
-  const isFull = page.length === input.limit;
   return {
     totalCount: counted?.total_count ?? 0,
-    nextCursor:
-      last !== undefined && isFull ? `${last.lastTradeAt}-${last.conditionId.slice(2)}` : '',
+    nextCursor: last === undefined ? '' : `${last.lastTradeAt}-${last.conditionId.slice(2)}`,
     entries: page.map((entry) => ({
       ...entry,
       listing: listings.get(entry.conditionId) ?? unlisted(entry.conditionId),

@@ -19,6 +19,7 @@ import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { FillV2, fillColumns, fillV2 } from './fills.ts';
 import { price, safeInteger } from './format.ts';
+import { pageOf } from './keyset.ts';
 import { findMarket, MarketV2, readMarketsV2 } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf } from './rows.ts';
@@ -121,16 +122,17 @@ export const traderTradesV2 = endpoint({
   async run(call: Call, input) {
     const market = input.market && (await findMarket(call, input.market)).conditionId;
     const { cursor, from, limit, max_usdc, min_usdc, side, to } = input;
-    const rows = await read(call, {
+    const found = await read(call, {
       sql: pageStatement(input),
       parameters: {
-        ...{ trader: new Bytes(input.address), limit, side, from, to },
+        ...{ trader: new Bytes(input.address), limit: limit + 1, side, from, to },
         ...{ market: market && new Bytes(market), block: cursor?.block, log: cursor?.log },
         min_usdc: min_usdc && Math.round(min_usdc * 1e6),
         max_usdc: max_usdc && Math.round(max_usdc * 1e6),
       },
       row: Row,
     });
+    const { page: rows, last } = pageOf(found, limit);
     const marketOf = await readMarketsV2(
       call,
       rows.map((row) => row.conditionId),
@@ -150,9 +152,7 @@ export const traderTradesV2 = endpoint({
         market,
       };
     });
-    const last = rows.at(-1);
-    const hasNext = last !== undefined && rows.length === limit;
-    const next_cursor = hasNext ? `${last.block}-${last.log}` : '';
+    const next_cursor = last === undefined ? '' : `${last.block}-${last.log}`;
     return new Page({ trades, next_cursor }, next_cursor);
   },
 });

@@ -355,6 +355,7 @@ function refuseMoreKeys({ caller, keys, now }: AccountCall): void {
   throw new Problem({
     error: 'quota_exceeded',
     detail: `max_keys: tier ${caller.tier} allows ${keysMax} valid keys, and all are in use; revoke one first`,
+    quota: { name: 'max_keys', limit: keysMax, used: valid.length },
   });
 }
 

@@ -1089,7 +1089,7 @@ export type TraderMarkets = {
     orders?: Fill[];
   }[];
 
-  /** `cursor` of the next page; empty if the page is not full, which ends the list */
+  /** `cursor` of the next page; empty on the last page */
   next_cursor: string;
 
   /** markets that match the query, on all pages */

@@ -266,8 +266,8 @@ async function main(): Promise<void> {
   process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
   const [code, signal] = await once(server.child, 'exit');
   process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
-  // nats-server 2.9 exits with code 1 after SIGTERM.
-  process.exitCode = stopping.signal.aborted ? 0 : (code ?? 1);
+  // nats-server 2.9 exits with code 1 after SIGTERM. A connection that is still being made must not keep this process.
+  process.exit(stopping.signal.aborted ? 0 : (code ?? 1));
 }
 
 /**

@@ -13,7 +13,7 @@ import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { LASTING_TABLES } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { rpc, type Service, startService, temporaryDirectory } from '../e2e/service.ts';
+import { rpc, type Service, startService, temporaryDirectory } from '../support/service.ts';
 import { CHROMIUM, MISSING, SWITCHES } from './browser.ts';
 
 const PAGE = join(import.meta.dirname, 'attack.html');

@@ -1,7 +1,7 @@
 /** What a trader does here, from one end to the other: with a mouse, with the keyboard alone, and on a phone. */
 import type { Locator, Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
-import { until } from '../e2e/service.ts';
+import { until } from '../support/service.ts';
 import { faults, screenshot } from './browser.ts';
 import { agree, expectText } from './seen.ts';
 import type { Stage } from './stage.ts';

@@ -1,7 +1,7 @@
 /** What a reader sees on the page: texts of tables, and the rows of a tape. */
 import type { Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
-import { until } from '../e2e/service.ts';
+import { until } from '../support/service.ts';
 
 /** What of a table's row these tests read; the types of the browser are not those of Node. */
 type TableRow = {

@@ -5,7 +5,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import { freePort } from '../../infra/local/ports.ts';
-import { type Service, startService, temporaryDirectory } from '../e2e/service.ts';
+import { type Service, startService, temporaryDirectory } from '../support/service.ts';
 import { launch, open, type Watched } from './browser.ts';
 
 /** What Chromium itself writes of an answer that is an error, and of a server that is gone. */

@@ -14,7 +14,7 @@ import {
   feedMessageId,
   feedSequelId,
 } from '../../ingest/contract.ts';
-import { until } from '../e2e/service.ts';
+import { until } from '../support/service.ts';
 import { hash, match } from '../unit/feed-matches.ts';
 import { animated } from './animation.ts';
 import { faults, SCREENSHOTS } from './browser.ts';

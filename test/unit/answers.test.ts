@@ -43,6 +43,16 @@ function staged() {
 }
 
 describe('a shared response', () => {
+  test('is not waited for by a client that has already left, which is not counted', async () => {
+    const { begun, get } = staged();
+    const leaving = new AbortController();
+    const waiting = Promise.allSettled([get({ signal: leaving.signal })]);
+    await expect(get({ signal: AbortSignal.abort(new Error('gone')) })).rejects.toThrow('gone');
+    leaving.abort();
+    await waiting;
+    expect(begun[0]?.signal.aborted).toBe(true);
+  });
+
   test('is computed once per key for concurrent requests', async () => {
     const { begun, get } = staged();
     const asked = [get(), get(), get({ key: 'b' }), get()];

@@ -1,6 +1,6 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
-import { leakOf } from '../attack.ts';
+import { leakOf } from '../release/attack.ts';
 
 const KEY = `fs_pro_${'2'.repeat(43)}`;
 const answer = (status: number, body: Buffer | string, ...fields: string[]) =>

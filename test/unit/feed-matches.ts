@@ -18,10 +18,6 @@ export function seeded(seed: number): () => number {
   };
 }
 
-export function newSeed(): number {
-  return Number(process.env.TEST_SEED ?? Date.now() % 4_294_967_296);
-}
-
 /** Address number n, 0x000…n. */
 export function address(n: number): `0x${string}` {
   return `0x${n.toString(16).padStart(40, '0')}`;

@@ -1,7 +1,7 @@
 /** Checks the direction of imports: api → projector → ingest, infra below all of them, and no cycles. */
 import { dirname, join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
-import { importCycles, importsOf, sources } from '../structure.ts';
+import { importCycles, importsOf, sources } from '../support/structure.ts';
 
 /** What each part may import apart from itself; a trailing slash allows all files of that folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {

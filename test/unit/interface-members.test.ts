@@ -1,6 +1,6 @@
 /**
  * Members of the interface, in its order. A later version may add members anywhere. That responses
- * have the order of their schemas is tested in integration/api-openapi.test.ts.
+ * have the order of their schemas is tested in rules/api-openapi.test.ts.
  */
 import { describe, expect, test } from 'vitest';
 import type { z } from 'zod';

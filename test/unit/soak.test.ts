@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { type FaultWindow, readLogs } from '../faults/soak-logs.ts';
-import { levelOf } from '../faults/soak-memory.ts';
+import { type FaultWindow, readLogs } from '../release/faults/soak-logs.ts';
+import { levelOf } from '../release/faults/soak-memory.ts';
 
 const MIB = 1_048_576;
 

@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DISK_RESERVE_BYTES } from '../../disk.ts';
 import { DataDirectoryInUseError, readText, runs } from '../lock.ts';
@@ -21,8 +21,6 @@ const SERVER_MEMORY_BYTES_MAX = Math.min(4 * 2 ** 30, Math.floor(totalmem() / 2)
 const QUERY_MEMORY_BYTES_MAX = Math.floor((SERVER_MEMORY_BYTES_MAX * 3) / 4);
 /** A refresh drops a table. By default its files are kept for eight minutes: 32,000 files after 25 minutes. */
 const DROP_DELAY_SECONDS = 1;
-/** Relative to the working directory, so that no table and no error tells where the data is. */
-const ENGINE_PATH = 'engine';
 const MARK_CACHE_BYTES = 256 * 2 ** 20;
 const KILL_INTERVAL_MS = 100;
 /** Connections kept for the next SELECT. */
@@ -76,6 +74,7 @@ export type Result = {
 export class Engine {
   readonly timezone: string;
   readonly #native: Native;
+  readonly #path: string;
   readonly #spool: string;
   /** Keeps the engine open while no call runs. */
   readonly #base: Connection;
@@ -87,6 +86,7 @@ export class Engine {
   private constructor(native: Native, base: Connection, directory: string, timezone: string) {
     this.#native = native;
     this.#base = base;
+    this.#path = enginePath(directory);
     this.#spool = join(directory, 'spool');
     this.timezone = timezone;
   }
@@ -105,7 +105,6 @@ export class Engine {
     mkdirSync(join(directory, 'engine'), { recursive: true });
     const config = join(directory, 'config.xml');
     writeFileSync(config, serverConfiguration(directory));
-    process.chdir(directory);
     const { base, statements } = openBase(native, directory, config);
     rmSync(join(directory, 'spool'), { recursive: true, force: true });
     mkdirSync(join(directory, 'spool'));
@@ -213,7 +212,7 @@ export class Engine {
 
   /** Throws ClickHouseException. */
   async #onConnection<T>(use: (connection: Connection) => Promise<T>): Promise<T> {
-    const connection = this.#native.CreateConnection(ENGINE_PATH, CONNECTION_ARGUMENTS);
+    const connection = this.#native.CreateConnection(this.#path, CONNECTION_ARGUMENTS);
     try {
       return await use(connection);
     } catch (cause) {
@@ -234,7 +233,7 @@ export class Engine {
     const at = this.#idle.findLastIndex((idle) => idle.setup === setup);
     const [known] = at < 0 ? [] : this.#idle.splice(at, 1);
     const connection =
-      known?.connection ?? this.#native.CreateConnection(ENGINE_PATH, CONNECTION_ARGUMENTS);
+      known?.connection ?? this.#native.CreateConnection(this.#path, CONNECTION_ARGUMENTS);
     try {
       const result = await use(connection, known === undefined);
       this.#idle.push({ setup, connection });
@@ -275,6 +274,11 @@ function serverConfiguration(directory: string): string {
 `;
 }
 
+/** As the engine gets it: relative, so that no table and no error of a process in this directory tells where it is. */
+function enginePath(directory: string): string {
+  return relative(process.cwd(), join(directory, 'engine'));
+}
+
 type Opened = {
   readonly base: Connection;
   /** Make the tables and views again whose definitions were set aside. */
@@ -286,14 +290,14 @@ type Opened = {
  * `status` file runs, and an Error for the user if the data cannot be opened.
  */
 function openBase(native: Native, directory: string, config: string): Opened {
-  const engine = join(directory, ENGINE_PATH);
+  const engine = join(directory, 'engine');
   const pid = Number(/^PID: (\d+)/.exec(readText(join(engine, 'status')))?.[1]);
   const isInUse = runs(pid, '');
   try {
     // Whoever uses the directory may be writing a definition.
     const statements = isInUse ? [] : setAsideDefinitions(directory);
     const settings = [`--config-file=${config}`, ...CONNECTION_ARGUMENTS];
-    return { base: native.CreateConnection(ENGINE_PATH, settings), statements };
+    return { base: native.CreateConnection(enginePath(directory), settings), statements };
   } catch (cause) {
     if (isInUse) throw new DataDirectoryInUseError(engine, pid);
     const why = cause instanceof DamagedDefinitionError ? cause.message : 'the line above says why';

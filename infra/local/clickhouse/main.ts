@@ -11,6 +11,7 @@
 import { spawn } from 'node:child_process';
 import { lookup } from 'node:dns/promises';
 import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
@@ -46,9 +47,13 @@ async function main(): Promise<void> {
       'This machine does not know localhost: add "127.0.0.1 localhost" to /etc/hosts.',
     );
   });
-  const engine = await Engine.open(resolve(data));
-  guardDisk(engine, resolve(data));
-  const server = createClickHouseServer(engine, clickHousePassword(resolve(data)));
+  const directory = resolve(data);
+  mkdirSync(directory, { recursive: true });
+  // The engine then knows only relative paths.
+  process.chdir(directory);
+  const engine = await Engine.open(directory);
+  guardDisk(engine, directory);
+  const server = createClickHouseServer(engine, clickHousePassword(directory));
   try {
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');

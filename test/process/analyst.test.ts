@@ -1,0 +1,400 @@
+/**
+ * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data of a
+ * real devnet: look around, run the examples, and be refused everything else. Four examples are compared
+ * with sums over the raw rows, computed here without SQL.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { weightedUsd } from '../../api/analytics/trader-windows.ts';
+import { type Parts, startParts } from '../support/parts.ts';
+import {
+  type Devnet,
+  rpc,
+  settled,
+  startDevnet,
+  temporaryDirectory,
+  until,
+} from '../support/service.ts';
+
+const EXAMPLES = join(import.meta.dirname, '../../sql/analyst/examples');
+const NAMES = readdirSync(EXAMPLES).sort();
+
+type RawRow = {
+  readonly kind: 'fill' | 'settlement';
+  readonly trader: string;
+  readonly condition: string;
+  readonly time: number;
+  readonly age: number;
+  readonly is_taker: boolean;
+  readonly side: 'BUY' | 'SELL' | 'NONE';
+  readonly outcome: number;
+  readonly shares: string;
+  readonly usdc: string;
+  readonly fee: string;
+  readonly pnl: string;
+};
+
+let directory: ReturnType<typeof temporaryDirectory>;
+let devnet: Devnet;
+let parts: Parts;
+let raw: readonly RawRow[];
+let winners: ReadonlyMap<string, 0 | 1>;
+
+beforeAll(async () => {
+  directory = temporaryDirectory();
+  devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 1_000, days: 6, rate: 0 });
+  parts = await startParts(join(directory.path, 'parts'), ['ingest', 'projector'], devnet.env);
+  await settled(parts, Number(await rpc<string>(devnet.rpcUrl, 'eth_blockNumber', [])));
+  await until(async () => {
+    const [row] = await parts.query<Record<'booked' | 'known' | 'markets' | 'tagged', string>>(
+      `SELECT uniqExact(condition_id) AS booked,
+         uniqExactIf(condition_id, condition_id IN (SELECT condition_id FROM markets)) AS known,
+         (SELECT count() FROM markets FINAL) AS markets,
+         (SELECT count() FROM market_dictionary) AS tagged FROM bookings`,
+    );
+    return (row?.booked === row?.known && row?.markets === row?.tagged) || undefined;
+  });
+  // Like two players with the same surname: the label does not tell who won.
+  await parts.query(
+    `INSERT INTO markets
+     SELECT * REPLACE (['Cerundolo', 'Cerundolo'] AS outcomes, observed_at + 1 AS observed_at) FROM markets FINAL
+     WHERE condition_id IN (SELECT condition_id FROM resolutions WHERE payout_0 != payout_1)`,
+  );
+  for (const view of ['leaderboard_7d_mv', 'market_counts_mv', 'market_stats_mv']) {
+    await parts.query(`SYSTEM REFRESH VIEW ${view}`);
+    await parts.query(`SYSTEM WAIT VIEW ${view}`);
+  }
+  raw = await parts.query<RawRow>(
+    `SELECT kind, lower(hex(trader)) AS trader, lower(hex(condition_id)) AS condition,
+       toUnixTimestamp(block_time) AS time, toInt32(now() - block_time) AS age, is_taker, side,
+       outcome_index AS outcome, toString(shares) AS shares, toString(usdc) AS usdc,
+       toString(fee) AS fee, toString(realised_pnl) AS pnl
+     FROM bookings`,
+  );
+  const resolved = await parts.query<{ condition: string; winner: 0 | 1 }>(
+    `SELECT lower(hex(condition_id)) AS condition, if(payout_1 > payout_0, 1, 0) AS winner
+     FROM resolutions FINAL WHERE payout_0 != payout_1`,
+  );
+  winners = new Map(resolved.map((row) => [row.condition, row.winner]));
+});
+
+afterAll(async () => {
+  await parts?.stop();
+  await devnet?.process.stop();
+  directory?.remove();
+});
+
+/** Status and text of a statement's response, as `analyst`. */
+async function ask(statement: string, settings: Readonly<Record<string, string>> = {}) {
+  const search = new URLSearchParams({ database: 'analyst', ...settings });
+  const response = await fetch(`${new URL(parts.env.CLICKHOUSE_URL).origin}/?${search}`, {
+    method: 'POST',
+    body: statement,
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+async function rowsOf(statement: string): Promise<readonly Record<string, string>[]> {
+  const settings = { default_format: 'JSONEachRow', output_format_json_quote_decimals: '1' };
+  const { status, text } = await ask(statement, settings);
+  expect(status, text).toBe(200);
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
+
+function example(number: number) {
+  const name = NAMES[number - 1] ?? '';
+  return rowsOf(readFileSync(join(EXAMPLES, name), 'utf8'));
+}
+
+/** Micro-units as the views show them. */
+function decimal(micro: bigint): string {
+  const digits = `${micro < 0n ? -micro : micro}`.padStart(7, '0');
+  const text = `${digits.slice(0, -6)}.${digits.slice(-6)}`.replace(/\.?0+$/, '');
+  return micro < 0n ? `-${text}` : text;
+}
+
+describe('looking around', () => {
+  test('lists the tables with their comments', async () => {
+    const tables = await rowsOf(
+      "SELECT name, comment FROM system.tables WHERE database = 'analyst' ORDER BY name",
+    );
+    expect(tables.map((row) => row.name)).toEqual([
+      ...['fills', 'holders', 'leaderboards', 'market_stats', 'markets', 'positions', 'prices_1m'],
+      ...['settlements', 'trader_days', 'trader_hours', 'traders', 'trades'],
+    ]);
+    expect(tables.every((row) => row.comment !== '')).toBe(true);
+  });
+
+  test('describes a table with the meaning of each column', async () => {
+    const columns = await rowsOf('DESCRIBE TABLE fills');
+    expect(columns.length).toBeGreaterThan(15);
+    expect(columns.every((row) => row.comment !== '')).toBe(true);
+  });
+
+  test('shows all fills and settlements, in USDC', async () => {
+    const [row] = await rowsOf(
+      `SELECT (SELECT count() FROM fills) AS fills, (SELECT count() FROM settlements) AS settlements,
+         (SELECT sum(realised_pnl) FROM trader_hours) AS pnl`,
+    );
+    const fills = raw.filter((one) => one.kind === 'fill').length;
+    expect(row).toEqual({
+      fills: String(fills),
+      settlements: String(raw.length - fills),
+      pnl: decimal(raw.reduce((sum, one) => sum + BigInt(one.pnl), 0n)),
+    });
+  });
+
+  test('joins every view with every other', async () => {
+    const [row] = await rowsOf(
+      `SELECT count() AS rows FROM positions AS a
+       INNER JOIN positions AS b ON b.condition_id = a.condition_id
+       INNER JOIN traders AS t ON t.trader = a.trader
+       INNER JOIN traders AS u ON u.trader = b.trader
+       INNER JOIN markets AS m ON m.condition_id = a.condition_id
+       LEFT JOIN leaderboards AS l ON l.trader = t.trader AND l.time_frame = '7D' AND l.tag = 'all'`,
+    );
+    const held = await rowsOf('SELECT condition_id, count() AS n FROM positions GROUP BY 1');
+    expect(Number(row?.rows)).toBe(held.reduce((sum, one) => sum + Number(one.n) ** 2, 0));
+  });
+});
+
+describe('prices and positions', () => {
+  const last = <Row>(rows: readonly Row[]) => rows.at(-1);
+
+  test('a trade is the fill of its taker, at the price of outcome 0', async () => {
+    const expected = raw
+      .filter((row) => row.kind === 'fill' && row.is_taker)
+      .map((row) => {
+        const [shares, usdc] = [BigInt(row.shares), BigInt(row.usdc)];
+        const up = (row.side === 'BUY') === (row.outcome === 0);
+        const price = ((row.outcome === 0 ? usdc : shares - usdc) * 1_000_000n) / shares;
+        const condition = `0x${row.condition}`;
+        return `${condition} 0x${row.trader} ${decimal(price)} ${decimal(up ? shares : -shares)}`;
+      });
+    const found = await rowsOf(
+      'SELECT condition_id, trader, price_yes, signed_shares FROM trades WHERE shares > 0',
+    );
+    expect(found.map((row) => Object.values(row).join(' ')).sort()).toEqual(expected.sort());
+    const [own] = await rowsOf(
+      `SELECT countIf(f.price_yes = t.price_yes AND f.signed_shares = t.signed_shares) AS same, count() AS n
+       FROM trades AS t INNER JOIN fills AS f ON f.block_number = t.block_number AND f.log_index = t.log_index`,
+    );
+    expect(own).toEqual({ same: String(expected.length), n: String(expected.length) });
+  });
+
+  test('candles, days, holders and statistics of markets agree with trades, hours and positions', async () => {
+    const same = async (one: string, other: string) => {
+      const rows = await rowsOf(one);
+      expect(rows.length).toBeGreaterThan(0);
+      expect(rows).toEqual(await rowsOf(other));
+    };
+    await same(
+      `SELECT condition_id, minute, open, high, low, close, volume, shares, matches FROM prices_1m ORDER BY 1, 2`,
+      `SELECT condition_id, toStartOfMinute(time) AS minute, argMin(price_yes, (block_number, log_index)) AS open,
+         max(price_yes) AS high, min(price_yes) AS low, argMax(price_yes, (block_number, log_index)) AS close,
+         sum(usdc) AS volume, sum(t.shares) AS shares, count() AS matches
+       FROM trades AS t WHERE t.shares > 0 GROUP BY 1, 2 ORDER BY 1, 2`,
+    );
+    const sums = 'sum(realised_pnl) AS pnl, sum(taker_volume) AS volume, sum(fills) AS n';
+    await same(
+      `SELECT trader, day, category, ${sums} FROM trader_days GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
+      `SELECT trader, toDate(hour) AS day, category, ${sums} FROM trader_hours GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
+    );
+    const columns =
+      'trader, condition_id, outcome, shares, cost_basis, open_fees, mark, mark_source, value';
+    await same(
+      `SELECT ${columns} FROM positions ORDER BY 1, 2`,
+      `SELECT ${columns} FROM holders ORDER BY 1, 2`,
+    );
+    await same(
+      `SELECT condition_id, open_interest FROM market_stats WHERE open_interest > 0 ORDER BY 1`,
+      `SELECT condition_id, sum(shares) AS open_interest FROM holders WHERE outcome_index = 0 GROUP BY 1 ORDER BY 1`,
+    );
+    await same(
+      `SELECT condition_id, category, volume, matches, last_match_at FROM market_stats ORDER BY 1`,
+      `SELECT condition_id, any(category) AS category, sum(usdc) AS volume, count() AS matches,
+         max(time) AS last_match_at FROM trades GROUP BY 1 ORDER BY 1`,
+    );
+  });
+
+  test('a position is worth its shares at the last match of its market', async () => {
+    const held = await rowsOf('SELECT * FROM positions ORDER BY trader, condition_id');
+    expect(held.length).toBeGreaterThan(10);
+    const micro = (text = '') => BigInt(Math.round(Number(text) * 1e6));
+    const trades = await rowsOf(
+      'SELECT * FROM trades WHERE shares > 0 ORDER BY block_number, log_index',
+    );
+    for (const row of held.filter((one) => one.mark_source === 'last_match')) {
+      const match = last(trades.filter((one) => one.condition_id === row.condition_id)) ?? {};
+      const [shares, usdc] = [micro(match.shares), micro(match.usdc)];
+      const worth = match.outcome_index === row.outcome_index ? usdc : shares - usdc;
+      const value = (micro(row.shares) * worth) / shares;
+      expect(row.value).toBe(decimal(value));
+      expect(row.unrealised_pnl).toBe(
+        decimal(value - micro(row.cost_basis) - micro(row.open_fees)),
+      );
+      expect(row.marked_at).toBe(match.time);
+    }
+  });
+
+  test('the category of a market is that of its weight in the weighted volume', async () => {
+    const rows = await rowsOf('SELECT tags, category FROM markets');
+    const weightOf = (tags: readonly string[]) => weightedUsd([{ tags, unweighted: 1_000_000n }]);
+    for (const { tags, category } of rows) {
+      expect(weightOf([category ?? ''])).toBe(weightOf(tags as unknown as readonly string[]));
+    }
+    expect(new Set(rows.map((row) => row.category)).size).toBeGreaterThan(6);
+  });
+});
+
+describe('the examples', () => {
+  test('are nineteen', () => expect(NAMES).toHaveLength(19));
+
+  test.each(NAMES.slice(10, 15))('%s has ten lines or fewer', (name) => {
+    const lines = readFileSync(join(EXAMPLES, name), 'utf8').trimEnd().split('\n');
+    expect(lines.filter((line) => !line.startsWith('--')).length).toBeLessThanOrEqual(10);
+  });
+
+  test.each(NAMES)('%s returns rows', async (name) => {
+    const statement = readFileSync(join(EXAMPLES, name), 'utf8');
+    expect(statement).toMatch(/^-- [A-Z][^?]*\?/);
+    expect((await rowsOf(statement)).length).toBeGreaterThan(0);
+  });
+
+  test('02 sums volume, fees and traders of each hour', async () => {
+    const week = 7 * 86_400;
+    const hours = new Map<
+      number,
+      { maker: bigint; taker: bigint; fee: bigint; who: Set<string> }
+    >();
+    for (const row of raw) {
+      // The devnet's six days are inside the week, whose edge is a whole hour.
+      expect(row.age).toBeLessThan(week);
+      const hour = row.time - (row.time % 3_600);
+      const sums = hours.get(hour) ?? { maker: 0n, taker: 0n, fee: 0n, who: new Set() };
+      hours.set(hour, sums);
+      if (row.kind === 'settlement') continue;
+      if (row.is_taker) sums.taker += BigInt(row.usdc);
+      else sums.maker += BigInt(row.usdc);
+      sums.fee += BigInt(row.fee);
+      sums.who.add(row.trader);
+    }
+    const expected = [...hours]
+      .sort(([a], [b]) => a - b)
+      .map(([hour, sums]) => ({
+        hour: new Date(hour * 1_000).toISOString().slice(0, 19).replace('T', ' '),
+        maker_usdc: decimal(sums.maker),
+        taker_usdc: decimal(sums.taker),
+        fees: decimal(sums.fee),
+        traders: String(sums.who.size),
+      }));
+    expect(await example(2)).toEqual(expected);
+  });
+
+  test('03 computes how many of the shares bought at each price won', async () => {
+    const buckets = new Map<number, { fills: number; bought: bigint; won: bigint }>();
+    for (const row of raw) {
+      const winner = winners.get(row.condition);
+      if (winner === undefined || row.side !== 'BUY' || row.shares === '0') continue;
+      const shares = BigInt(row.shares);
+      const price = (BigInt(row.usdc) * 1_000_000n) / shares;
+      const bucket = Math.min(Number(price / 100_000n), 9);
+      const sums = buckets.get(bucket) ?? { fills: 0, bought: 0n, won: 0n };
+      sums.fills += 1;
+      sums.bought += shares;
+      if (winner === row.outcome) sums.won += shares;
+      buckets.set(bucket, sums);
+    }
+    const expected = [...buckets]
+      .sort(([a], [b]) => a - b)
+      .map(([bucket, sums]) => [
+        (bucket / 10).toFixed(1),
+        String(sums.fills),
+        decimal(sums.bought),
+        decimal(sums.won),
+      ]);
+    const answer = await example(3);
+    expect(
+      answer.map((row) => [
+        Number(row.price_from).toFixed(1),
+        row.fills,
+        row.shares_bought,
+        row.shares_won,
+      ]),
+    ).toEqual(expected);
+  });
+
+  test('06 finds traders who bought both outcomes of a market', async () => {
+    const bought = new Map<string, { outcomes: Set<number>; usdc: bigint }>();
+    for (const row of raw) {
+      if (row.side !== 'BUY') continue;
+      const key = `0x${row.trader} 0x${row.condition}`;
+      const sums = bought.get(key) ?? { outcomes: new Set(), usdc: 0n };
+      sums.outcomes.add(row.outcome);
+      sums.usdc += BigInt(row.usdc);
+      bought.set(key, sums);
+    }
+    const expected = [...bought]
+      .filter(([, sums]) => sums.outcomes.size === 2)
+      .sort(([a, x], [b, y]) => (x.usdc === y.usdc ? (a < b ? -1 : 1) : x.usdc > y.usdc ? -1 : 1))
+      .slice(0, 50)
+      .map(([key, sums]) => `${key} ${decimal(sums.usdc)}`);
+    const answer = await example(6);
+    expect(answer.map((row) => `${row.trader} ${row.condition_id} ${row.bought_usdc}`)).toEqual(
+      expected,
+    );
+  });
+
+  test('10 finds only buyers of the winner, before its resolution', async () => {
+    const answer = await example(10);
+    for (const row of answer) {
+      expect(Number(row.seconds_before)).toBeGreaterThanOrEqual(0);
+      expect(Number(row.seconds_before)).toBeLessThan(3_600);
+    }
+  });
+});
+
+describe('an analyst may not', () => {
+  test.each([
+    ['write', "INSERT INTO fillstream.balances (trader_hex) VALUES ('00')", 'readonly mode'],
+    ['drop', 'DROP TABLE fillstream.bookings', 'readonly mode'],
+    ['replace a view', 'CREATE OR REPLACE VIEW fills AS SELECT 1', 'readonly mode'],
+    [
+      'read a file',
+      "SELECT * FROM file('/etc/hosts', 'LineAsString')",
+      'the function file is not open to analysts',
+    ],
+    [
+      'reach a host',
+      "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')",
+      'the function url',
+    ],
+    ['take more memory', 'SELECT 1 SETTINGS max_memory_usage = 0', 'readonly mode'],
+  ])('%s', async (_, statement, words) => {
+    const { status, text } = await ask(statement);
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(text).toMatch(/^Code: \d+\. DB::Exception: /);
+    expect(text).toContain(words);
+  });
+
+  test('run for ever', async () => {
+    const { text } = await ask('SELECT sum(cityHash64(number)) FROM numbers(1000000000000)', {
+      max_execution_time: '1',
+    });
+    expect(text).toContain('TIMEOUT_EXCEEDED');
+  });
+
+  test('fill the memory', async () => {
+    const { text } = await ask('SELECT length(groupArray(number)) FROM numbers(1000000000)');
+    expect(text).toContain('MEMORY_LIMIT_EXCEEDED');
+  });
+
+  test('take more than a million rows', async () => {
+    const { text } = await ask('SELECT number FROM numbers(1000001)');
+    expect(text).toContain('TOO_MANY_ROWS_OR_BYTES');
+  });
+});

@@ -1,0 +1,179 @@
+/**
+ * The client as it is published: what the package holds, every runtime that is here, and every program of its README
+ * and of the guides, type-checked and run.
+ */
+import { execFile } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { OPEN_API } from '../../api/docs.ts';
+import { CHROMIUM, launch, MISSING } from '../page/browser.ts';
+import { startSeeded } from '../support/api-seeded.ts';
+import { positionOf, publish, publishFinal } from '../support/feed-harness.ts';
+import { runtimesHere } from '../support/runtimes.ts';
+import { match } from '../unit/feed-matches.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '../..');
+const CLIENT = join(ROOT, 'api/client');
+const SCRIPT_BYTES_MAX = 12 * 1024;
+
+let directory: string;
+let files: string[];
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'fillstream-client-'));
+  const packed = await run('npm', ['pack', '--json', '--pack-destination', directory], {
+    cwd: CLIENT,
+  });
+  const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
+  files = listed.map(({ path }: { path: string }) => path);
+  await writeFile(join(directory, 'package.json'), '{"type":"module"}');
+  await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
+  seeded = await startSeeded();
+  const matches = [1, 2, 3].map((n) => match(n));
+  await publish(seeded.nats.nats, 'FEED', matches);
+  await publishFinal(seeded.nats.nats, 'FEED', matches.slice(2));
+});
+
+afterAll(async () => {
+  await seeded?.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+test('holds its code, types, README and licence, and little of it', async () => {
+  expect(files.sort()).toEqual(
+    [
+      'LICENSE',
+      'README.md',
+      ...['endpoints', 'http', 'index', 'stream', 'types'].map((name) => `dist/${name}.d.ts`),
+      'dist/index.js',
+      'package.json',
+    ].sort(),
+  );
+  const script = await readFile(join(CLIENT, 'dist/index.js'));
+  expect(gzipSync(script, { level: 9 }).length).toBeLessThanOrEqual(SCRIPT_BYTES_MAX);
+  const { dependencies } = JSON.parse(await readFile(join(CLIENT, 'package.json'), 'utf8'));
+  expect(dependencies).toBe(undefined);
+});
+
+/** Pages, an error and a stream, in any runtime. */
+const USE = `async ({ ApiError, Fillstream }, { url, key, from }) => {
+  const fillstream = new Fillstream({ url, key });
+  const ranks = [];
+  for await (const { rank } of fillstream.leaderboard({ time_frame: '7D', limit: 2 })) {
+    if (ranks.push(rank) === 5) break;
+  }
+  const refused = await fillstream.market('no-such-market').catch((error) => error);
+  const events = [];
+  for await (const { type } of fillstream.feed({ finality: true }, { from })) {
+    if (events.push(type) === 3) break;
+  }
+  return { ranks, code: refused instanceof ApiError && refused.code, events };
+}`;
+const USED = {
+  ranks: [1, 2, 3, 4, 5],
+  code: 'not_found',
+  events: ['order', 'order', 'final'],
+};
+
+test.each(runtimesHere())('runs in $name', async ({ command, args }) => {
+  const program = `
+import * as client from '@fillstream/client';
+const { CURSOR: from, FILLSTREAM_URL: url, FILLSTREAM_KEY: key } = process.env;
+console.log(JSON.stringify(await (${USE})(client, { url, key, from })));`;
+  await writeFile(join(directory, 'everywhere.js'), program);
+  const options = { cwd: directory, env: environment() };
+  const { stdout } = await run(command, [...args, 'everywhere.js'], options);
+  expect(JSON.parse(stdout)).toEqual(USED);
+});
+
+if (CHROMIUM === undefined) console.info(`skipped: ${MISSING}`);
+test.skipIf(CHROMIUM === undefined).each([
+  ['in a page', "import('./program.js').then(({ used }) => used)"],
+  [
+    'in a worker',
+    `new Promise((resolve, reject) => {
+      const worker = new Worker('./program.js', { type: 'module' });
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.onerror = ({ message }) => reject(new Error(message));
+    })`,
+  ],
+])('runs in Chromium, %s', async (_, useProgram) => {
+  const { api, key } = seeded;
+  const given = JSON.stringify({ url: api.url, key, from: positionOf(1) });
+  const program = `import * as client from './index.js';
+    export const used = await (${USE})(client, ${given});
+    if (globalThis.document === undefined) postMessage(used);`;
+  const browser = await launch();
+  const page = await browser.newPage();
+  const modules = join(directory, 'node_modules/@fillstream/client/dist');
+  await page.route(`${api.url}/packed/**`, async (route) => {
+    const name = basename(new URL(route.request().url()).pathname);
+    if (name === 'packed') return route.fulfill({ contentType: 'text/html', body: 'A page' });
+    const body = name === 'program.js' ? program : await readFile(join(modules, name));
+    await route.fulfill({ contentType: 'text/javascript', body });
+  });
+  await page.goto(`${api.url}/packed/`);
+  expect(await page.evaluate(useProgram)).toEqual(USED);
+  await browser.close();
+});
+
+test('runs the programs of its README and of the guides', async () => {
+  const programs = ['api/client/README.md', ...globSync('docs/*.md', { cwd: ROOT })].flatMap(
+    (name) =>
+      [...readFileSync(join(ROOT, name), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms)].map(
+        ([, text = '']) => text,
+      ),
+  );
+  expect(programs.length).toBeGreaterThan(5);
+  const names = programs.map((_, n) => `program-${n}.ts`);
+  for (const [n, name] of names.entries()) {
+    await writeFile(join(directory, name), programs[n] ?? '');
+  }
+  await checkTypes(names);
+  for (const name of names) {
+    const { stdout } = await run(process.execPath, [name], { cwd: directory, env: environment() });
+    expect(stdout, name).not.toBe('');
+  }
+});
+
+test('type-checks what the reference shows for each operation', async () => {
+  const operations = Object.values(OPEN_API.paths).flatMap((item) => Object.values(item));
+  const names = operations.map(({ operationId }) => `sample-${operationId}.ts`);
+  for (const [n, { 'x-codeSamples': samples = [] }] of operations.entries()) {
+    const shown = samples.find(({ lang }) => lang === 'typescript');
+    await writeFile(join(directory, names[n] ?? ''), shown?.source ?? 'nothing is shown');
+  }
+  await checkTypes(names);
+});
+
+function environment(): NodeJS.ProcessEnv {
+  const { api, key } = seeded;
+  return {
+    ...{ ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, CURSOR: positionOf(1) },
+    // Deno's; it would ask another host for a newer version of itself.
+    ...{ DENO_DIR: join(directory, '.deno'), DENO_NO_UPDATE_CHECK: '1' },
+  };
+}
+
+/** As strictly as a program can be checked, without the libraries of a browser. */
+async function checkTypes(names: readonly string[]): Promise<void> {
+  const compilerOptions = {
+    ...{ strict: true, noEmit: true, exactOptionalPropertyTypes: true, skipLibCheck: false },
+    ...{ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] },
+    typeRoots: [join(ROOT, 'node_modules/@types')],
+  };
+  await writeFile(
+    join(directory, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions, files: names }),
+  );
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  const { stdout } = await run(process.execPath, [tsc, '-p', directory]).catch((error) => error);
+  expect(stdout).toBe('');
+}

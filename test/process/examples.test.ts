@@ -1,0 +1,285 @@
+// The programs of examples/, run as a user runs them: TypeScript with the client installed, Python with the standard
+// library, and the Grafana dashboard's statements, against the real api and the analysts' ClickHouse.
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { buildSync } from 'esbuild';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { cursorOf } from '../../api/feed/cursor.ts';
+import { feedMessageId } from '../../ingest/contract.ts';
+import { get } from '../support/api-harness.ts';
+import { startSeeded } from '../support/api-seeded.ts';
+import { publish, publishFinal, publishSequel } from '../support/feed-harness.ts';
+import { until } from '../support/service.ts';
+import { fill, match } from '../unit/feed-matches.ts';
+
+const EXAMPLES = join(import.meta.dirname, '../../examples');
+const CLIENT = join(import.meta.dirname, '../../api/client/index.ts');
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let directory: string;
+let child: ChildProcess | undefined;
+let published = 0;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'fillstream-examples-'));
+  const installed = join(directory, 'node_modules/@fillstream/client');
+  mkdirSync(installed, { recursive: true });
+  const outfile = join(installed, 'index.js');
+  buildSync({ entryPoints: [CLIENT], outfile, bundle: true, format: 'esm' });
+  writeFileSync(join(installed, 'package.json'), '{"type":"module","exports":"./index.js"}');
+  writeFileSync(join(directory, 'package.json'), '{"type":"module"}');
+  seeded = await startSeeded();
+});
+
+afterEach(() => {
+  child?.kill('SIGKILL');
+});
+
+afterAll(async () => {
+  await seeded?.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Copies an example to where the client is installed, and starts it. */
+function spawnExample(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  writeFileSync(join(directory, name), readFileSync(join(EXAMPLES, name)));
+  const { api, key } = seeded;
+  const started = spawn(process.execPath, [name, ...args], {
+    cwd: directory,
+    env: { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child = started;
+  return started;
+}
+
+/** Starts an example and waits until it listens. */
+async function start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  await until(async () => ((await listeners()) === 0 ? true : undefined));
+  child = spawnExample(name, args, env);
+  await until(async () => ((await listeners()) > 0 ? true : undefined));
+  return child;
+}
+
+async function listeners(): Promise<number> {
+  const { body } = await get(`${seeded.api.url}/sessions`, seeded.key);
+  return body.data?.length ?? 0;
+}
+
+async function kill(): Promise<void> {
+  if (child === undefined) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+}
+
+/** Publishes a match that this trader takes. */
+async function trade(trader: number) {
+  published += 1;
+  const one = match(published, { taker: fill(trader, { usdc: 4_000_000n, shares: 8_000_000n }) });
+  await publish(seeded.nats.nats, 'FEED', [one]);
+  return one;
+}
+
+test('copy-a-whale.ts copies all that its wallet trades, and what becomes of it', async () => {
+  const whale = fill(501).trader.address;
+  const copying = await start('copy-a-whale.ts', [whale.toUpperCase().replace('X', 'x')]);
+  let output = '';
+  copying.stdout?.on('data', (chunk) => {
+    output += chunk;
+  });
+  await trade(502);
+  published += 1;
+  const made = [5_000_000n, 6_000_000n].map((usdc) => fill(501, { usdc, shares: 10_000_000n }));
+  const one = match(published, { makers: made });
+  const { nats } = seeded.nats;
+  await publish(nats, 'FEED', [one]);
+  await publishSequel(nats, one, { kind: 'void', reason: 'never_mined' });
+  await publishSequel(nats, one, { kind: 'restored' });
+  await publishFinal(nats, 'FEED', [one]);
+  published += 3;
+  await until(async () => output.includes('keep') || undefined);
+  const order = (usdc: string, price: string) =>
+    `(BUY|SELL) ${usdc} USDC of \\S+ in \\S+ at ${price} or better`;
+  const both = `${order('0.05', '0.500')}, ${order('0.06', '0.600')}`;
+  const tasks = ['place', 'close', 'place again', 'keep'];
+  const lines = tasks.map((task) => `${task}: ${both}\n`);
+  expect(output).toMatch(new RegExp(`^${lines.join('')}$`));
+});
+
+test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
+  const posted: string[] = [];
+  const mentions: string[] = [];
+  let refusals = 1;
+  const chat = createServer(async (request, response) => {
+    const { content, allowed_mentions } = JSON.parse(await text(request));
+    if (refusals-- > 0) response.writeHead(500).end();
+    else {
+      posted.push(content);
+      mentions.push(...allowed_mentions.parse);
+      response.writeHead(204).end();
+    }
+  }).listen(0, '127.0.0.1');
+  await once(chat, 'listening');
+  const { port } = chat.address() as AddressInfo;
+  const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
+  await start('whale-alert.ts', [], env);
+  const { txHash, taker } = await trade(601);
+  const id = feedMessageId(txHash, taker.orderHash, 0);
+  await until(async () => posted.length === 1 || undefined);
+  const file = join(directory, 'whale-alert.cursor');
+  const cursor = () => (existsSync(file) ? readFileSync(file, 'utf8') : '');
+  await until(async () => cursor() === String(cursorOf(published, id)) || undefined);
+  await kill();
+  await trade(602);
+  await start('whale-alert.ts', [], env);
+  await trade(603);
+  await until(async () => posted.length === 3 || undefined);
+  expect(posted[0]).toMatch(/ (buys|sells) \$4\.00 of “.+” at 50¢: /);
+  expect(new Set(posted.map((line) => line.split(' ')[0])).size).toBe(3);
+  expect(mentions).toEqual([]);
+  chat.close();
+});
+
+test('whale-alert.ts posts what came while it was away, though nothing was large enough before', async () => {
+  const posted: string[] = [];
+  const chat = createServer(async (request, response) => {
+    posted.push(JSON.parse(await text(request)).content);
+    response.writeHead(204).end();
+  }).listen(0, '127.0.0.1');
+  await once(chat, 'listening');
+  const { port } = chat.address() as AddressInfo;
+  const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, CURSOR_FILE: 'quiet.cursor' };
+  await start('whale-alert.ts', [], env);
+  await trade(605);
+  await until(async () => existsSync(join(directory, 'quiet.cursor')) || undefined);
+  await kill();
+  await trade(606);
+  await start('whale-alert.ts', [], { ...env, MIN_USDC: '4' });
+  await until(async () => posted.some((line) => line.startsWith('trader-606 ')) || undefined);
+  chat.close();
+});
+
+test.each([
+  ['without a chat', '', /WEBHOOK_URL is not set/],
+  ['when the chat refuses for good', 'refusing', /the chat answered 404/],
+])('whale-alert.ts ends %s', async (_, kind, reason) => {
+  const chat = createServer((_request, response) => response.writeHead(404).end());
+  chat.listen(0, '127.0.0.1');
+  await once(chat, 'listening');
+  const { port } = chat.address() as AddressInfo;
+  const env = { WEBHOOK_URL: kind === '' ? '' : `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
+  const alerting = spawnExample('whale-alert.ts', [], { ...env, CURSOR_FILE: 'refused.cursor' });
+  const errors = text(alerting.stderr);
+  const ended = once(alerting, 'exit');
+  if (kind !== '') {
+    await until(async () => ((await listeners()) > 0 ? true : undefined));
+    await trade(604);
+  }
+  expect((await ended)[0]).toBe(1);
+  expect(await errors).toMatch(reason);
+  chat.close();
+});
+
+test('feed-to-sqlite.ts has every match once after kills −9', async () => {
+  const file = join(directory, 'feed.db');
+  const expected: string[] = [];
+  const rows = () => {
+    const database = new DatabaseSync(file, { readOnly: true });
+    const found = database.prepare('SELECT match_id, state FROM matches ORDER BY rowid').all();
+    database.close();
+    return found.map(({ match_id, state }) => `${match_id} ${state}`);
+  };
+  const placeOf = () => {
+    const database = new DatabaseSync(file, { readOnly: true });
+    const { cursor } = database.prepare('SELECT cursor FROM place').get() ?? {};
+    database.close();
+    return String(cursor);
+  };
+  let first = '';
+  for (let round = 0; round < 3; round++) {
+    await start('feed-to-sqlite.ts', [file]);
+    for (let n = 0; n < 20; n++) expected.push((await trade(700 + n)).txHash);
+    // The last round is read to its end, the others are cut somewhere.
+    const least = round < 2 ? round * 20 + 1 : expected.length;
+    await until(async () => rows().length >= least || undefined);
+    await kill();
+    first ||= placeOf();
+  }
+  expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
+  expect(rows().every((row) => row.endsWith(' shown'))).toBe(true);
+  // As after a restore of the service, the feed has them once more.
+  const database = new DatabaseSync(file);
+  database.prepare('UPDATE place SET cursor = ?').run(first);
+  database.close();
+  await start('feed-to-sqlite.ts', [file]);
+  expected.push((await trade(720)).txHash);
+  await until(async () => rows().length >= expected.length || undefined);
+  expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
+  await kill();
+});
+
+describe('for analysts', () => {
+  /** As whoever asks without a user. */
+  const analyst = () => {
+    const url = new URL(seeded.clickhouse.url);
+    return `http://${url.host}/`;
+  };
+
+  const isHere = spawnSync('python3', ['--version']).status === 0;
+  if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
+  test.skipIf(!isHere)('python/analysis.py answers its questions', async () => {
+    const { stdout } = await promisify(execFile)('python3', ['analysis.py'], {
+      cwd: join(EXAMPLES, 'python'),
+      env: { ...process.env, CLICKHOUSE_URL: analyst(), PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    const titles = stdout.split('\n').filter((line) => line !== '' && !line.startsWith(' '));
+    expect(titles).toHaveLength(3);
+  });
+
+  test.skipIf(!isHere).each([
+    ['ann:p%40ss@', `Basic ${Buffer.from('ann:p@ss').toString('base64')}`],
+    ['service:secret@', undefined],
+  ])('python/analysis.py asks http://%s… as %s', async (user, login) => {
+    const logins: unknown[] = [];
+    const server = createServer((request, response) => {
+      logins.push(request.headers.authorization);
+      response.end('{"data": []}');
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const CLICKHOUSE_URL = `http://${user}127.0.0.1:${port}`;
+    await promisify(execFile)('python3', ['analysis.py'], {
+      cwd: join(EXAMPLES, 'python'),
+      env: { ...process.env, CLICKHOUSE_URL, PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    server.close();
+    expect(logins).toEqual([login, login, login]);
+  });
+
+  const { panels, templating } = JSON.parse(
+    readFileSync(join(EXAMPLES, 'grafana/trading.json'), 'utf8'),
+  );
+  const statements: [string, string][] = [
+    ...panels.map((panel: { title: string; targets: [{ rawSql: string }] }) => {
+      return [panel.title, panel.targets[0].rawSql];
+    }),
+    ['the list of markets', templating.list[1].query],
+  ];
+  test.each(statements)('grafana/trading.json: %s', async (_, sql) => {
+    const filled = sql
+      .replaceAll(/\$__(?:time|date)Filter\((\w+)\)/g, '$1 >= toDateTime(0) AND $1 <= now()')
+      .replaceAll('$market', 'market-1001');
+    const response = await fetch(analyst(), { method: 'POST', body: filled });
+    const answer = await response.text();
+    expect(response.status, answer).toBe(200);
+  });
+});

@@ -1,0 +1,309 @@
+// examples/python/fillstream.py, run by the system's Python against the real api: pages, problems, and the feed
+// across cuts, gaps and a revoked key.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hashKey } from '../../api/auth/keys.ts';
+import { OPEN_API } from '../../api/docs.ts';
+import { encodeMatch } from '../../api/feed/encode.ts';
+import { factsOf } from '../../api/feed/filter.ts';
+import type { JsonSchema } from '../../api/openapi.ts';
+import { get, issueKey, startApi } from '../support/api-harness.ts';
+import { startSeeded } from '../support/api-seeded.ts';
+import { message, positionOf, publish } from '../support/feed-harness.ts';
+import { Front } from '../support/front.ts';
+import { until } from '../support/service.ts';
+import { match } from '../unit/feed-matches.ts';
+
+const FOLDER = fileURLToPath(new URL('../../examples/python', import.meta.url));
+const isHere = spawnSync('python3', ['--version']).status === 0;
+if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
+
+const PYTHON_TYPES: Readonly<Record<string, string>> = {
+  string: 'str',
+  integer: 'int',
+  // Only ids of markets, of which some exceed what the schema library calls an integer.
+  number: 'int',
+  boolean: 'bool',
+};
+
+/** The type of a schema as the test's Python program prints it. */
+function pythonShape(schema: JsonSchema | undefined): unknown {
+  const { type, enum: options, anyOf, prefixItems, items, properties } = schema ?? {};
+  if (options !== undefined) return options;
+  if (anyOf !== undefined) return anyOf.map((one) => one.const);
+  if (prefixItems !== undefined) return { tuple: (prefixItems as JsonSchema[]).map(pythonShape) };
+  if (type === 'array') return { list: pythonShape(items as JsonSchema) };
+  if (properties === undefined) return PYTHON_TYPES[String(type)];
+  const members = Object.entries(properties);
+  return Object.fromEntries(members.map(([name, one]) => [name, pythonShape(one as JsonSchema)]));
+}
+
+describe.skipIf(!isHere)('fillstream.py', () => {
+  let seeded: Awaited<ReturnType<typeof startSeeded>>;
+  let front: Front;
+  let published = 0;
+
+  beforeAll(async () => {
+    seeded = await startSeeded();
+    front = await Front.listen();
+    front.target = seeded.api.url;
+  });
+  afterAll(async () => {
+    front?.close();
+    await seeded?.stop();
+  });
+
+  const start = (args: readonly string[], key = seeded.key) =>
+    spawn('python3', args, {
+      cwd: FOLDER,
+      env: {
+        ...{ ...process.env, FILLSTREAM_URL: front.url, FILLSTREAM_KEY: key },
+        PYTHONDONTWRITEBYTECODE: '1',
+      },
+    });
+
+  /** What a program prints that begins with a client of the seeded api. */
+  async function run(program: string, key = seeded.key): Promise<string> {
+    const lines = ['import json, os', 'from fillstream import *', 'client = Fillstream()'];
+    const child = start(['-c', [...lines, program].join('\n')], key);
+    const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(errors.split('\n').at(-2) ?? '').toBe('');
+    return output.trim();
+  }
+
+  /** Publishes a match; returns the event that is printed for it. */
+  async function trade() {
+    published += 1;
+    const one = match(published);
+    await publish(seeded.nats.nats, 'FEED', [one]);
+    const data = JSON.parse(encodeMatch(one, 'json', message('FEED', one).id));
+    return { type: 'order', cursor: positionOf(published), data };
+  }
+
+  test('types events as the OpenAPI document does', async () => {
+    const printed = await run(`
+def shape(type):
+    origin, args = get_origin(type), get_args(type)
+    if is_typeddict(type):
+        return {name: shape(of) for name, of in get_type_hints(type).items()}
+    if origin is Literal:
+        return list(args)
+    if origin is tuple:
+        return {"tuple": [shape(of) for of in args]}
+    return {"list": shape(args[0])} if origin is list else type.__name__
+from typing import Literal, get_args, get_origin, get_type_hints, is_typeddict
+types = {"LabelledMatch": Match, "LiveTransaction": Transaction, "Final": Final, "Void": Void, "Restored": Restored, "Gap": Gap}
+print(json.dumps({name: shape(type) for name, type in types.items()}))`);
+    const documented = (name: string) => [name, pythonShape(OPEN_API.components.schemas[name])];
+    const shapes = JSON.parse(printed);
+    expect(shapes).toEqual(Object.fromEntries(Object.keys(shapes).map(documented)));
+  });
+
+  test('walks all pages of a list', async () => {
+    const path = '/v1/analytics/leaderboard';
+    const whole = await get(`${seeded.api.url}${path}?limit=100`, seeded.key);
+    const walked = await run(`print(json.dumps(list(client.pages("${path}", limit=4))))`);
+    expect(whole.body.traders.length).toBeGreaterThan(8);
+    expect(JSON.parse(walked)).toEqual(whole.body.traders);
+  });
+
+  test('creates a managed stream and listens to it', async () => {
+    const { traders } = factsOf(match(published + 1));
+    const listening = run(`
+created = client.post("/streams", {"name": "mine", "addresses": ${JSON.stringify(traders)}})
+print(json.dumps(next(iter(client.stream(created["id"]))).__dict__))`);
+    const [printed, { cursor, data }] = await Promise.all([
+      listening,
+      isListening(seeded.key).then(trade),
+    ]);
+    const tx = { type: 'tx', cursor, data: { match_id: data.match_id } };
+    expect(JSON.parse(printed)).toMatchObject(tx);
+  });
+
+  test('raises what the api says', async () => {
+    const program = (ask: string) => `
+try:
+    ${ask}
+except Problem as problem:
+    print(problem.status, problem.code, problem.request_id != "", problem.detail)`;
+    expect(await run(program('client.get("/v2/markets/nothing-with-this-name")'))).toMatch(
+      /^404 not_found True no market/,
+    );
+    expect(await run(program('next(iter(client.feed(tag="crypto")))'))).toMatch(
+      /^400 invalid_request True /,
+    );
+    expect(await run(program('client.get("/v2/markets")'), 'no-key')).toMatch(
+      /^401 unauthorized True /,
+    );
+  });
+
+  test('gets each event once across cuts, and ends when its key is revoked', async () => {
+    const key = await issueKey(seeded.nats.bucket, 'pro');
+    await trade();
+    const reader = start(['fillstream.py'], key);
+    const errors = text(reader.stderr);
+    const ended = once(reader, 'exit');
+    const lines = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
+    const next = async () => JSON.parse(String((await lines.next()).value));
+    // A feed begins with what is published after its session was opened.
+    await isListening(key);
+    expect(await trade()).toEqual(await next());
+    for (let cut = 0; cut < 3; cut++) {
+      front.cut();
+      expect(await trade()).toEqual(await next());
+    }
+    await revoke(key);
+    expect((await ended)[0]).toBe(1);
+    expect(await errors).toMatch(/the stream was ended: key_revoked|401 unauthorized/);
+  });
+
+  test('yields a gap, then continues', async () => {
+    const { cursor } = await trade();
+    await seeded.nats.nats.jsm.streams.purge('FEED', { seq: published });
+    // Another process, which never had what is gone.
+    const api = await startApi({ clickhouseUrl: seeded.clickhouse.url, nats: seeded.nats });
+    front.target = api.url;
+    const output = await run(`
+feed = client.feed(after="${positionOf(1)}")
+events = iter(feed)
+print(json.dumps([next(events).type, next(events).type, feed.cursor]))`);
+    await api.stop();
+    expect(JSON.parse(output)).toEqual(['gap', 'order', cursor]);
+  });
+
+  /** Lets the client of `run` talk to a server that gives these answers, one after the other. */
+  async function answering(...answers: readonly ((response: ServerResponse) => void)[]) {
+    const asked: unknown[] = [];
+    const server = createServer((request, response) => {
+      asked.push(request.headers['x-service-key']);
+      // Then the end of the connection is the only end of the body.
+      response.useChunkedEncodingByDefault = false;
+      answers[asked.length - 1]?.(response);
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return { url, asked, [Symbol.dispose]: () => void server.close().closeAllConnections() };
+  }
+
+  test('resumes after cuts within a line', async () => {
+    const order = (id: number) => `retry: 1\n\nid: ${id}\nevent: order\ndata: {"n":${id}}\n\n`;
+    const cutAfter = (rest: Buffer | string) => (response: ServerResponse) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream', Connection: 'close' });
+      response.end(rest);
+    };
+    using server = await answering(
+      cutAfter(`${order(1)}retry: `),
+      cutAfter(Buffer.from(`${order(2)}data: "ü`).subarray(0, -1)),
+      cutAfter(order(3)),
+    );
+    const output = await run(`
+events = iter(Fillstream("${server.url}", "k").feed())
+print(json.dumps([next(events).data["n"] for _ in range(3)]))`);
+    expect(JSON.parse(output)).toEqual([1, 2, 3]);
+  });
+
+  test('repeats a request whose response was cut', async () => {
+    using server = await answering(
+      (response) => {
+        response.writeHead(200, { 'Content-Length': '100' });
+        response.write('{"a": ', () => response.destroy());
+      },
+      (response) => response.end('{"a": 1}'),
+    );
+    expect(await run(`print(Fillstream("${server.url}", "k").get("/v2/status"))`)).toBe("{'a': 1}");
+  });
+
+  const refused =
+    (status: number, problem: object = {}) =>
+    (response: ServerResponse) =>
+      response.writeHead(status).end(JSON.stringify(problem));
+
+  test.each([408, 429, 500, 502])('repeats a request after a %i', async (status) => {
+    using server = await answering(refused(status), (response) => response.end('{"a": 1}'));
+    expect(await run(`print(Fillstream("${server.url}", "k").get("/v2/status"))`)).toBe("{'a': 1}");
+  });
+
+  test('keeps the path of its base URL', async () => {
+    const paths: unknown[] = [];
+    using server = await answering(
+      (response) => {
+        paths.push(response.req.url);
+        response.setHeader('Link', '</v2/markets?cursor=1>; rel="next"').end('{"markets": [1]}');
+      },
+      (response) => {
+        paths.push(response.req.url);
+        response.end('{"markets": [2]}');
+      },
+    );
+    const output = await run(
+      `print(list(Fillstream("${server.url}/prefix/", "k").pages("/v2/markets", limit=1)))`,
+    );
+    expect(output).toBe('[1, 2]');
+    expect(paths).toEqual(['/prefix/v2/markets?limit=1', '/prefix/v2/markets?cursor=1']);
+  });
+
+  const order = (id: number) => (response: ServerResponse) => {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', Connection: 'close' });
+    response.end(`id: ${id}\nevent: order\ndata: {"n":${id}}\n\n`);
+  };
+
+  /** What a feed yields, at most two events, and what ends it, while each wait takes five minutes of Python's clock. */
+  const follow = (url: string) =>
+    run(`
+time.monotonic = iter(range(1, 10_000, 300)).__next__
+time.sleep = lambda _: None
+try:
+    events = iter(Fillstream("${url}", "k").feed())
+    print(next(events).data["n"])
+    print(next(events).data["n"])
+    events.close()
+except Problem as problem:
+    print(problem.status, problem.quota)`);
+  const used = (name: string) => refused(403, { error: 'quota_exceeded', quota: { name } });
+
+  test('waits for as long as the server may count its lost connection', async () => {
+    const ghost = used('max_sessions');
+    using server = await answering(order(1), ghost, ghost, order(2));
+    expect(await follow(server.url)).toBe('1\n2');
+    using other = await answering(order(1), ...Array(10).fill(ghost));
+    expect(await follow(other.url)).toBe('1\n403 max_sessions');
+  });
+
+  test('does not wait when the seconds of the day are used up', async () => {
+    using server = await answering(order(1), used('stream_seconds_per_day'), order(2));
+    expect(await follow(server.url)).toBe('1\n403 stream_seconds_per_day');
+  });
+
+  test('sends its key to no server that it is redirected to', async () => {
+    using other = await answering((response) => response.end('{}'));
+    using server = await answering((response) => {
+      response.writeHead(307, { Location: `${other.url}/v2/status` }).end();
+    });
+    const output = await run(`
+try:
+    print(Fillstream("${server.url}", "k").get("/v2/status"))
+except Problem as problem:
+    print(problem.status)`);
+    expect([output, other.asked]).toEqual(['307', []]);
+  });
+
+  async function isListening(key: string): Promise<void> {
+    await until(async () => {
+      const { body } = await get(`${seeded.api.url}/sessions`, key);
+      return body.data?.length > 0 || undefined;
+    });
+  }
+
+  async function revoke(key: string): Promise<void> {
+    const entry = await seeded.nats.bucket.get(hashKey(key));
+    const record = JSON.parse(Buffer.from(entry?.value ?? []).toString());
+    const revoked_at = new Date().toISOString();
+    await seeded.nats.bucket.put(hashKey(key), JSON.stringify({ ...record, revoked_at }));
+  }
+});

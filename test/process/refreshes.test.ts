@@ -1,0 +1,126 @@
+/** The pace of refreshable views, set from what their refreshes took in the real engine. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { fillLeaderboards } from '../../infra/local/leaderboards.ts';
+import { besideOf, createBeside, refreshReaders } from '../../projector/rebuild-tables.ts';
+import { pauseAfter, secondsOf, setPauses } from '../../projector/refreshes.ts';
+import { type Schema, startSchema } from '../support/schema-harness.ts';
+
+const DATABASE = 'fillstream';
+let clickhouse: Schema;
+
+beforeAll(async () => {
+  clickhouse = await startSchema();
+});
+
+afterAll(() => clickhouse?.stop());
+
+const command = (query: string) => clickhouse.client.command({ query });
+
+async function refresh(view: string): Promise<void> {
+  for (const action of ['WAIT', 'REFRESH', 'WAIT']) await command(`SYSTEM ${action} VIEW ${view}`);
+}
+
+async function schedules(): Promise<Readonly<Record<string, string>>> {
+  const rows = await clickhouse.rows<{ name: string; schedule: string }>(
+    `SELECT name, extract(create_table_query, 'REFRESH ((?:AFTER|EVERY)(?: \\\\d+ [A-Z]+)+)') AS schedule
+      FROM system.tables WHERE database = currentDatabase() AND schedule != ''`,
+  );
+  return Object.fromEntries(rows.map(({ name, schedule }) => [name, schedule]));
+}
+
+describe('the pause', () => {
+  test.each([
+    ['leaderboard_30d_mv', 0, 5],
+    ['leaderboard_30d_mv', 1_250, 5],
+    ['leaderboard_30d_mv', 1_251, 10],
+    ['leaderboard_30d_mv', 5_200, 30],
+    ['leaderboard_30d_mv', 20_000, 80],
+    ['leaderboard_30d_mv', 900_000, 300],
+    ['leaderboard_1d_mv', 900_000, 60],
+    ['leaderboard_1h_mv', 900_000, 10],
+  ])('of %s after %d ms is %d s', (view, ms, seconds) => {
+    expect(pauseAfter(view, ms)).toBe(seconds);
+  });
+});
+
+test.each([5, 10, 40, 60, 80, 160, 300])(
+  'a pause of %i s is recognised as the engine writes it',
+  async (seconds) => {
+    await command(`CREATE MATERIALIZED VIEW paused_mv REFRESH AFTER ${seconds} SECOND (n UInt8) ENGINE = Memory
+    AS SELECT 1 AS n`);
+    const [view] = await clickhouse.rows<{ schedule: string }>(
+      `SELECT extract(create_table_query, 'REFRESH (AFTER(?: \\\\d+ [A-Z]+)+)') AS schedule
+      FROM system.tables WHERE name = 'paused_mv'`,
+    );
+    expect(secondsOf(view?.schedule ?? '')).toBe(seconds);
+    await command('DROP VIEW paused_mv');
+  },
+);
+
+test('every view has a schedule of its own, which a measured one replaces', async () => {
+  const own = await schedules();
+  expect(Object.keys(own)).toContain('leaderboard_30d_mv');
+  for (const view of Object.keys(own)) await refresh(view);
+  await setPauses(clickhouse.client, { database: DATABASE });
+  for (const [view, schedule] of Object.entries(await schedules())) {
+    // How fast this machine is decides which one.
+    const measured = [5, 10, 15, 20, 30, 40, 60, 80, 160, 300];
+    // These read everything and need not be newer.
+    const seldom = { market_counts_mv: 'EVERY 5 MINUTE', search_traders_mv: 'EVERY 1 MINUTE' };
+    const expected = seldom[view as keyof typeof seldom];
+    if (expected === undefined) expect(measured, view).toContain(secondsOf(schedule));
+    else expect(schedule, view).toBe(expected);
+  }
+});
+
+test('what costs more refreshes less often, and views keep refreshing', async () => {
+  await command('CREATE TABLE slow (refreshed_at DateTime64(3)) ENGINE = MergeTree ORDER BY ()');
+  await command(`CREATE MATERIALIZED VIEW slow_mv REFRESH EVERY 1 YEAR TO slow AS
+    SELECT now64(3) AS refreshed_at FROM numbers(1) WHERE sleep(1.5) = 0`);
+  await refresh('slow_mv');
+  await setPauses(clickhouse.client, { database: DATABASE });
+  expect(secondsOf((await schedules()).slow_mv ?? '')).toBeGreaterThanOrEqual(10);
+  const newest = async () => {
+    const [row] = await clickhouse.rows<{ at: string }>('SELECT max(refreshed_at) AS at FROM slow');
+    return row?.at ?? '';
+  };
+  const before = await newest();
+  await refresh('slow_mv');
+  expect((await newest()) > before).toBe(true);
+  await command('DROP VIEW slow_mv');
+});
+
+test('a rebuild leaves refreshed views and those of metadata where they are', async () => {
+  const tables = await createBeside(clickhouse.client, DATABASE);
+  expect(tables).toContain('market_marks');
+  for (const table of ['search_markets', 'search_words', 'search_variants', 'leaderboard_1h']) {
+    expect(tables).not.toContain(table);
+  }
+  const views = await clickhouse.rows<{ name: string }>(
+    `SELECT name FROM system.tables WHERE database = '${besideOf(DATABASE)}' AND engine = 'MaterializedView'`,
+  );
+  expect(views.map(({ name }) => name)).toContain('market_marks_mv');
+  expect(views.map(({ name }) => name)).not.toContain('market_words_mv');
+  await refreshReaders(clickhouse.client, DATABASE);
+});
+
+test('a start tries again what could not be refreshed, until all boards are filled', async () => {
+  const { url } = clickhouse;
+  const rename = (from: string, to: string) => command(`RENAME TABLE ${from} TO ${to}`);
+  await rename('market_counts', 'hidden');
+  const failures: string[] = [];
+  const onFailure = (view: string, error: unknown) => {
+    failures.push(`${view}: ${(error as Error).message}`);
+    if (failures.length === 2) void rename('hidden', 'market_counts');
+  };
+  await fillLeaderboards({ url, database: DATABASE, isStopping: () => false, onFailure });
+  expect(failures.length).toBeGreaterThanOrEqual(2);
+  for (const failure of failures) expect(failure).toMatch(/^market_counts_mv: .*market_counts/);
+  const views = await clickhouse.rows<{ view: string; exception: string }>(
+    "SELECT view, exception FROM system.view_refreshes WHERE last_success_time > 0 AND view LIKE 'market_%'",
+  );
+  expect(views.map(({ view }) => view)).toEqual(
+    expect.arrayContaining(['market_counts_mv', 'market_stats_mv']),
+  );
+  for (const { exception } of views) expect(exception).toBe('');
+});

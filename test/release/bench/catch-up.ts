@@ -1,0 +1,83 @@
+/**
+ * Catch-up over a history: ingest as a process on an empty LEDGER, beside a process that only
+ * downloads the same blocks and logs. The clock of ingest runs from its first request for blocks, so
+ * that the start of the process is not in the rate; it is reported separately.
+ */
+import { join } from 'node:path';
+import { startNatsServer } from '../../../infra/local/nats-server.ts';
+import { SMALL_YOUNG_SPACE } from '../../../infra/local/service.ts';
+import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
+import { storedMessages } from '../../../ingest/ledger.ts';
+import { start, temporaryDirectory } from '../../support/service.ts';
+import { residentBytesMax } from '../faults/stage.ts';
+import type { History } from './history.ts';
+
+/** Blocks read at a time by the bare loop, as by ingest. */
+const CONCURRENCY = 16;
+
+export type CatchUp = {
+  readonly blocks: number;
+  readonly fills: number;
+  readonly matches: number;
+  /** From the first request for blocks to `caught_up`. */
+  readonly seconds: number;
+  readonly secondsFromStart: number;
+  readonly residentBytesMax: number;
+};
+
+/** One catch-up on a NATS of its own, with the options of Node that `npm start` gives, or others. */
+export async function catchUp(history: History, options = SMALL_YOUNG_SPACE): Promise<CatchUp> {
+  const directory = temporaryDirectory();
+  const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
+  const nats = await connectNats({ url: server.url, name: 'bench' });
+  try {
+    const startedAt = performance.now();
+    const env = { ...history.env, NATS_URL: server.url, NODE_OPTIONS: options };
+    const ingest = start('ingest/main.ts', [], env);
+    await ingest.event('following');
+    const firstBlock = performance.now();
+    await ingest.event('caught_up');
+    const endedAt = performance.now();
+    const memory = residentBytesMax(ingest.pid);
+    await ingest.stop();
+    return {
+      ...(await countLedger(nats)),
+      seconds: (endedAt - firstBlock) / 1_000,
+      secondsFromStart: (endedAt - startedAt) / 1_000,
+      residentBytesMax: memory,
+    };
+  } finally {
+    await nats.close();
+    await server.stop();
+    directory.remove();
+  }
+}
+
+export type Download = { readonly seconds: number; readonly bytes: number };
+
+/** The same blocks by a process that only downloads; with `parse` it reads the JSON too. */
+export async function download(
+  history: History,
+  blocks: number,
+  mode: 'bytes' | 'parse',
+): Promise<Download> {
+  const { rpcUrl } = history;
+  const args = [rpcUrl, '0', String(blocks - 1), String(CONCURRENCY), mode];
+  const loop = start('test/release/bench/download.ts', args);
+  if ((await loop.exit) !== 0) throw new Error(loop.errors());
+  const { ms, bytes } = loop.lines[0] as { ms: number; bytes: number };
+  return { seconds: ms / 1_000, bytes };
+}
+
+async function countLedger(nats: Nats) {
+  let [first, newest, fills, matches] = [-1, -1, 0, 0];
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    if (range.kind !== 'blocks') continue;
+    if (first < 0) first = range.from;
+    newest = range.to;
+    const all = range.blocks.flatMap((block) => block.matches);
+    matches += all.length;
+    fills += all.reduce((sum, match) => sum + match.fills.length, 0);
+  }
+  return { blocks: newest - first + 1, fills, matches };
+}

@@ -1,0 +1,103 @@
+/**
+ * The faults that a chain node can have, how likely each is, and how often it was injected. A seed gives each proxy a
+ * fixed sequence of choices; which request gets which choice depends on timing.
+ */
+import { Random } from '../../../infra/local/devnet/random.ts';
+
+const FAULTS = [
+  // Of an HTTP request.
+  'drop',
+  'delay',
+  'cut_body',
+  'cut_json',
+  'too_many',
+  'too_many_retry_after',
+  'server_error',
+  // Of a call.
+  'rpc_error',
+  'shuffled_batch',
+  'stale_head',
+  'finalized_back',
+  'null_block',
+  'empty_logs',
+  // Of a WebSocket.
+  'refused_upgrade',
+  'dropped_socket',
+  'lost_push',
+  'delayed_push',
+  'duplicated_push',
+  'reordered_push',
+  'old_push_again',
+  'cut_push',
+] as const;
+export type Fault = (typeof FAULTS)[number];
+
+/** Probability of each fault per request, call or push; omitted ones never happen. */
+export type Rates = Readonly<Partial<Record<Fault, number>>>;
+
+/** About every third request fails in some way. */
+export const ROUGH: Rates = {
+  drop: 0.05,
+  delay: 0.1,
+  cut_body: 0.03,
+  cut_json: 0.03,
+  too_many: 0.03,
+  too_many_retry_after: 0.02,
+  server_error: 0.05,
+  rpc_error: 0.03,
+  shuffled_batch: 0.1,
+  stale_head: 0.1,
+  finalized_back: 0.1,
+  null_block: 0.05,
+  empty_logs: 0.1,
+  refused_upgrade: 0.3,
+  dropped_socket: 0.001,
+  lost_push: 0.02,
+  delayed_push: 0.03,
+  duplicated_push: 0.03,
+  reordered_push: 0.03,
+  old_push_again: 0.02,
+  cut_push: 0.01,
+};
+
+/** Rolls the dice for one proxy and counts the faults. */
+export class FaultDice {
+  readonly random: Random;
+  readonly counts = new Map<Fault, number>();
+  #rates: Rates = {};
+
+  constructor(seed: string) {
+    this.random = new Random(seed);
+  }
+
+  set(rates: Rates): void {
+    this.#rates = rates;
+  }
+
+  /** Whether to inject the fault now. Call `count` if it was injected. */
+  wants(fault: Fault): boolean {
+    const rate = this.#rates[fault] ?? 0;
+    return rate > 0 && this.random.chance(rate);
+  }
+
+  count(fault: Fault): void {
+    this.counts.set(fault, (this.counts.get(fault) ?? 0) + 1);
+  }
+
+  /** The first of the faults to inject now; also counts it. */
+  first<F extends Fault>(faults: readonly F[]): F | undefined {
+    const fault = faults.find((one) => this.wants(one));
+    if (fault !== undefined) this.count(fault);
+    return fault;
+  }
+}
+
+/** Sum of the counts of several proxies, in the order of FAULTS. */
+export function sumCounts(all: Iterable<ReadonlyMap<Fault, number>>): Map<Fault, number> {
+  const counts = [...all];
+  const sums = FAULTS.map((fault): [Fault, number] => [
+    fault,
+    counts.reduce((sum, one) => sum + (one.get(fault) ?? 0), 0),
+  ]);
+  return new Map(sums.filter(([, count]) => count > 0));
+}

@@ -1,0 +1,308 @@
+// No nesting, spelling or way in lets an analyst read a file, a setting of the server, or another host. Forbidden acts
+// are wrapped into every kind of nesting; harmless ones in the same nestings must run, so that no refusal is a mistake
+// of the test. Looks for a secret in each answer and on disk, before and after the service has opened the file.
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CLOSED_FUNCTIONS, FUNCTIONS } from '../../infra/analyst/functions.ts';
+import { send, start, stopAll } from '../support/embedded-harness.ts';
+
+const SECRET = 'sesame-7f3a';
+const SEED = Number(process.env.TEST_SEED ?? 48);
+const isLong = process.env.PROPERTIES === 'long';
+const ROUNDS = isLong ? 1_000 : 100;
+/** Statements of each closed source in a short run. */
+const SAMPLE = 4;
+
+const root = mkdtempSync(join(tmpdir(), 'analyst-guard-'));
+const file = join(root, 'open', 'secret.csv');
+const visitors: string[] = [];
+const host = createServer((request, response) => {
+  visitors.push(request.url ?? '');
+  response.end(`${SECRET}\n`);
+});
+let url: string;
+let serviceUrl: string;
+
+beforeAll(async () => {
+  mkdirSync(join(root, 'open'));
+  writeFileSync(file, `${SECRET},1\n`);
+  host.listen(0, '127.0.0.1');
+  await once(host, 'listening');
+  ({ url, serviceUrl } = await start(join(root, 'data')));
+  await asService('CREATE DATABASE fillstream');
+  await asService('CREATE TABLE fillstream.fills (a String, b UInt8) ORDER BY a');
+  await asService("INSERT INTO fillstream.fills VALUES ('x', 1)");
+});
+
+afterAll(async () => {
+  await stopAll();
+  host.close();
+  rmSync(root, { recursive: true, force: true });
+});
+
+async function asService(statement: string): Promise<string> {
+  const response = await send(serviceUrl, { method: 'POST', body: statement });
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  return text;
+}
+
+async function ask(statement: string, search = ''): Promise<{ ok: boolean; text: string }> {
+  const response = await fetch(`${url}/?${search}`, { method: 'POST', body: statement });
+  return { ok: response.ok, text: await response.text() };
+}
+
+/** Sources of rows that an analyst may read. */
+const HARMLESS = ['fillstream.fills', 'numbers(2)', "values('a String, b UInt8', ('y', 2))"];
+
+/** Sources of rows that must stay closed. */
+function forbidden(): string[] {
+  const { port } = host.address() as AddressInfo;
+  const address = `http://127.0.0.1:${port}/x.csv`;
+  const relative = '../open/secret.csv';
+  return [
+    ...[file, relative, `../../${file}`, join(root, '*', '*.csv')].flatMap((path) => [
+      `default.\`${path}\``,
+      `"default"."${path}"`,
+      `\`${path}\``,
+    ]),
+    `\`default\`.\`${file.replaceAll('/', '\\x2f')}\``,
+    `file('${file}')`,
+    `file('${file}', 'CSV', 'a String, b UInt8')`,
+    `\`f\\x69le\`('${file}')`,
+    `fileCluster('default', '${file}')`,
+    `filesystem('${root}')`,
+    `url('${address}', CSV, 'a String')`,
+    `urlCluster('default', '${address}', CSV, 'a String')`,
+    `s3('${address}', CSV, 'a String')`,
+    `executable('cat ${file}', CSV, 'a String')`,
+    `sqlite('${join(root, 'leak')}', 't')`,
+    `remote('127.0.0.1:${port}', system.one)`,
+    `mysql('127.0.0.1:${port}', 'd', 't', 'u', 'p')`,
+    `merge('default', '.*')`,
+    `merge(REGEXP('.*'), '.*')`,
+    `loop(default.\`${file}\`)`,
+    `eval('SELECT file(\\'${file}\\')')`,
+    `viewIfPermitted(SELECT * FROM default.\`${file}\` ELSE null('a String'))`,
+    `format(Template, 'x') SETTINGS format_template_row = '${file}'`,
+    `(SELECT * FROM format(Template, 'x') SETTINGS readonly = 0, format_template_row = '${file}')`,
+    `(SELECT * FROM default.\`${file}\` SETTINGS readonly = 0)`,
+    `(SELECT file('${file}') AS a)`,
+    `(SELECT arrayMap(file, ['${file}']) AS a)`,
+    `(SELECT arrayMap(path -> file(path), ['${file}']) AS a)`,
+    `(SELECT * APPLY file FROM (SELECT '${file}' AS a))`,
+    `(SELECT * APPLY (path -> file(path)) FROM (SELECT '${file}' AS a))`,
+    `(SELECT * REPLACE (file(a) AS a) FROM (SELECT '${file}' AS a))`,
+    `(SELECT a FROM numbers(1) ORDER BY file('${file}') AS a)`,
+    `(SELECT number AS a FROM numbers(1) WINDOW w AS (ORDER BY file('${file}')))`,
+    `(SELECT sum(number) OVER (ROWS BETWEEN length(file('${file}')) PRECEDING AND CURRENT ROW) AS a FROM numbers(1))`,
+    `(SELECT number AS a FROM numbers(1) LIMIT length(file('${file}')) BY number)`,
+    `(SELECT number AS a FROM numbers(1) ORDER BY number WITH FILL FROM length(file('${file}')))`,
+    `(SELECT number AS a, b FROM numbers(1) ORDER BY number WITH FILL INTERPOLATE (b AS file('${file}')))`,
+    `(SELECT getServerSetting('path') AS a)`,
+    `(SELECT getSetting('max_memory_usage') AS a)`,
+    `(SELECT hostName() AS a)`,
+    `(SELECT 1 AS a WHERE 1 IN (SELECT length(value) FROM system.server_settings))`,
+    `(SELECT 1 AS a WHERE 'x' IN system.disks)`,
+    `(SELECT joinGet('default.x', 'a', 1) AS a)`,
+    `(SELECT catboostEvaluate('${file}', 1) AS a)`,
+    `(SELECT sleep(1) AS a)`,
+    'system.disks',
+    'system.server_settings',
+    'system.processes',
+    'system.query_log',
+    'system.storage_policies',
+    'system.remote_data_paths',
+    'system.user_directories',
+    '`system`.`stack_trace`',
+  ];
+}
+
+type Nest = readonly [name: string, nest: (rows: string) => string];
+
+/** Each turns a source of rows into a source of rows. */
+const NESTINGS: readonly Nest[] = [
+  ['subquery', (rows) => `(SELECT * FROM ${rows})`],
+  ['common table expression', (rows) => `(WITH c AS (SELECT * FROM ${rows}) SELECT * FROM c)`],
+  ['scalar', (rows) => `(SELECT (SELECT count() FROM ${rows}) AS a)`],
+  ['named scalar', (rows) => `(WITH (SELECT count() FROM ${rows}) AS n SELECT n AS a)`],
+  ['IN', (rows) => `(SELECT 1 AS a WHERE (1, 1) IN (SELECT 1, count() FROM ${rows}))`],
+  ['UNION ALL', (rows) => `(SELECT count() FROM numbers(1) UNION ALL SELECT count() FROM ${rows})`],
+  ['EXCEPT', (rows) => `(SELECT count() FROM ${rows} EXCEPT SELECT 7)`],
+  [
+    'JOIN',
+    (rows) => `(SELECT * FROM numbers(1) AS l CROSS JOIN (SELECT count() FROM ${rows}) AS r)`,
+  ],
+  ['view', (rows) => `view(SELECT * FROM ${rows})`],
+  ['EXISTS', (rows) => `(SELECT 1 AS a WHERE exists(SELECT 1 FROM ${rows}))`],
+  [
+    'array join',
+    (rows) => `(SELECT a FROM (SELECT [count()] AS l FROM ${rows}) ARRAY JOIN l AS a)`,
+  ],
+  ['lambda', (rows) => `(SELECT arrayMap(x -> x + (SELECT count() FROM ${rows}), [1]) AS a)`],
+  ['aliases', (rows) => `(SELECT * FROM (SELECT count() FROM ${rows}) AS t(n))`],
+];
+
+/** Each turns a source of rows into a statement. */
+const STATEMENTS: readonly Nest[] = [
+  ['SELECT', (rows) => `SELECT * FROM ${rows}`],
+  ['FROM first', (rows) => `FROM ${rows} SELECT *`],
+  ['CTE first', (rows) => `WITH c AS (SELECT * FROM ${rows}) SELECT * FROM c`],
+  ['parentheses', (rows) => `((SELECT * FROM ${rows}))`],
+  ['FORMAT', (rows) => `SELECT * FROM ${rows} FORMAT JSONEachRow`],
+  ['DESCRIBE', (rows) => `DESCRIBE TABLE ${rows}`],
+  ['EXPLAIN', (rows) => `EXPLAIN SELECT * FROM ${rows}`],
+  ['EXPLAIN AST', (rows) => `EXPLAIN AST SELECT * FROM ${rows}`],
+  ['EXPLAIN QUERY TREE', (rows) => `EXPLAIN QUERY TREE SELECT * FROM ${rows}`],
+];
+
+/** SETTINGS must be refused wherever they stand. */
+const SETTINGS: readonly Nest[] = [
+  ['in a subquery', (rows) => `(SELECT * FROM ${rows} SETTINGS readonly = 0)`],
+  ['before FORMAT', (rows) => `(SELECT * FROM (SELECT 1) SETTINGS max_threads = 1), ${rows} AS r`],
+  ['in a table function', (rows) => `view(SELECT * FROM ${rows} SETTINGS readonly = 2)`],
+];
+
+/** Repeatable numbers from 0 to `below` − 1. */
+function dice(seed: number): (below: number) => number {
+  let state = seed >>> 0;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+const roll = dice(SEED);
+
+function sample<T>(list: readonly T[]): T[] {
+  return Array.from({ length: SAMPLE }, () => list[roll(list.length)] as T);
+}
+
+/** Comments and letter case that mean the same. */
+function disguise(statement: string): string {
+  const keywords = /\b(SELECT|FROM|WITH|AS|SETTINGS|WHERE|IN|UNION|ALL|DESCRIBE)\b/g;
+  return statement.replaceAll(keywords, (word) => {
+    const cased = roll(2) === 0 ? word : word.toLowerCase();
+    return [cased, `/* ; */ ${cased}`, `${cased} -- '\n`, `${cased}\t`][roll(4)] ?? cased;
+  });
+}
+
+function expectNothingLeaked({ ok, text }: { ok: boolean; text: string }, statement: string) {
+  // It parses and reads nothing, so it may name a table that does not exist.
+  if (!/EXPLAIN AST/i.test(statement)) {
+    expect(ok, statement).toBe(false);
+    expect(text, statement).toMatch(/^Code: \d+\. DB::Exception: /);
+  }
+  expect(text, statement).not.toContain(SECRET);
+  expect(text.replaceAll(statement, ''), statement).not.toContain(join(root, 'data'));
+}
+
+function expectNothingElse() {
+  expect(visitors).toEqual([]);
+  expect(readdirSync(root).sort()).toEqual(['data', 'open']);
+  expect(readdirSync(join(root, 'open'))).toEqual(['secret.csv']);
+}
+
+test.each(
+  STATEMENTS.flatMap(([name, nest]) => HARMLESS.map((rows) => [name, rows, nest] as const)),
+)('a harmless %s of %s runs in every nesting', async (_, rows, nest) => {
+  for (const [name, wrap] of NESTINGS) {
+    expect({ name, ...(await ask(nest(wrap(rows)))) }).toMatchObject({ name, ok: true });
+  }
+});
+
+describe.each(['before', 'after'])('%s the service has read the file', (when) => {
+  beforeAll(async () => {
+    if (when === 'before') return;
+    expect(await asService(`SELECT a FROM file('${file}', CSV, 'a String, b UInt8')`)).toContain(
+      SECRET,
+    );
+    await asService(`SELECT * FROM default.\`${file}\``).catch(() => undefined);
+  });
+
+  test('no statement and no nesting of a closed source leaks', async () => {
+    for (const rows of forbidden()) {
+      const statements = [
+        ...STATEMENTS.map(([, nest]) => nest(rows)),
+        ...[...NESTINGS, ...SETTINGS].map(([, nest]) => `SELECT * FROM ${nest(rows)}`),
+      ];
+      for (const statement of isLong ? statements : sample(statements)) {
+        expectNothingLeaked(await ask(statement), statement);
+      }
+    }
+    expectNothingElse();
+  });
+
+  test(`random nestings and spellings leak nothing (TEST_SEED=${SEED})`, async () => {
+    const pick = <T>(list: readonly T[]): T => list[roll(list.length)] as T;
+    for (let round = 0; round < ROUNDS; round++) {
+      let rows = roll(4) === 0 ? pick(SETTINGS)[1](pick(HARMLESS)) : pick(forbidden());
+      for (let depth = roll(4); depth >= 0; depth--) rows = pick(NESTINGS)[1](rows);
+      const statement = disguise(pick(STATEMENTS)[1](rows));
+      const search = pick([
+        '',
+        'user=default',
+        'user=analyst',
+        'database=fillstream',
+        'database=analyst',
+      ]);
+      expectNothingLeaked(await ask(statement, search), statement);
+    }
+    expectNothingElse();
+  });
+
+  test('the database default has no tables', async () => {
+    expect(await asService('SHOW TABLES FROM default')).toBe('');
+  });
+});
+
+test.each([
+  'database=system',
+  'database=/etc',
+  `database=${encodeURIComponent(root)}`,
+  'readonly=0',
+  'format_template_row=x',
+  'dialect=kusto',
+  'user=service',
+  'user=service&password=',
+])('refuses the parameters %s', async (search) => {
+  expect((await ask('SELECT 1', search)).ok).toBe(false);
+});
+
+test.each([
+  ['an Identifier', '{p:Identifier}', 'system.disks'],
+  ['an escaped Identifier', '{p:Identifier}', '`x`'],
+  ['a line break', '{p:Identifier}', 'a\\n Identifier b'],
+])('refuses a parameter that becomes a name: %s', async (_, name, value) => {
+  const search = `param_p=${encodeURIComponent(value)}`;
+  for (const statement of [`SELECT * FROM ${name}`, `SELECT ${name}`, `SELECT 1 IN ${name}`]) {
+    expectNothingLeaked(await ask(statement, search), statement);
+  }
+});
+
+test('does not tell where the data is', async () => {
+  for (const statement of [
+    'SELECT * FROM system.tables',
+    'SELECT * FROM system.databases',
+    'SELECT * FROM system.settings',
+    'SHOW CREATE TABLE fillstream.fills',
+    'SELECT * FROM fillstream.nothing',
+    'SELECT * FROM default.nothing',
+  ]) {
+    expect((await ask(statement)).text).not.toContain(root);
+  }
+});
+
+test('every function of the engine is either open or closed', async () => {
+  const names = (await asService('SELECT DISTINCT lower(name) FROM system.functions')).split('\n');
+  const unknown = names.filter(
+    (name) => name && !FUNCTIONS.has(name) && !CLOSED_FUNCTIONS.has(name),
+  );
+  expect(unknown).toEqual([]);
+  expect([...FUNCTIONS].filter((name) => CLOSED_FUNCTIONS.has(name))).toEqual([]);
+});

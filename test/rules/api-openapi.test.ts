@@ -1,0 +1,562 @@
+/**
+ * The OpenAPI document against live answers: every path answers as the document says, whatever its
+ * parameters; and the page that shows it.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import type { Method, OpenApi, Operation, Parameter } from '../../api/openapi.ts';
+import { addressOf } from '../support/api-bookings.ts';
+import { SEED } from '../support/api-expected.ts';
+import { get, issueKey } from '../support/api-harness.ts';
+import { startSeeded } from '../support/api-seeded.ts';
+import { isLong } from '../support/seed.ts';
+
+/** Of each operation. */
+const RUNS = isLong ? 20 : 5;
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let url: string;
+let document: OpenApi;
+let streamId: string;
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+  url = seeded.api.url;
+  document = (await get(`${url}/openapi.json`, undefined)).body;
+  streamId = await makeStream(seeded.key);
+});
+
+afterAll(() => seeded?.stop());
+
+/** Path parameters that exist in the made-up exchange. */
+const KNOWN: Readonly<Record<string, string>> = {
+  address: addressOf(3),
+  id: '1002',
+  id_or_slug: '1002',
+  q: 'question',
+};
+
+/** The operations that read and answer with JSON. */
+function operations() {
+  return Object.entries(document.paths)
+    .flatMap(([path, item]) => (item.get === undefined ? [] : { path, operation: item.get }))
+    .filter(({ operation }) => operation.responses[200]?.content?.['application/json']);
+}
+
+function send(method: Method, path: string, key: string, body: unknown) {
+  return get(url + path, key, {
+    method: method.toUpperCase(),
+    headers: { 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+
+async function makeStream(key: string): Promise<string> {
+  const { body } = await send('post', '/streams', key, { name: 'described', tags: ['crypto'] });
+  return body.id;
+}
+
+function knownOf(path: string): Readonly<Record<string, string>> {
+  return path.startsWith('/streams/') ? { id: streamId } : KNOWN;
+}
+
+function fill(path: string, values: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
+}
+
+/** Headers that a client acts on: an answer that has one is described with it. */
+const TOLD = [
+  ...['Allow', 'ETag', 'Link', 'Location', 'Retry-After', 'WWW-Authenticate', 'X-Total-Count'],
+  ...['RateLimit', 'RateLimit-Policy', 'X-Request-Id'],
+];
+
+/** Fails unless the document describes this answer of the operation. */
+function expectDescribed(operation: Operation, answer: Awaited<ReturnType<typeof get>>) {
+  const described = operation.responses[answer.status];
+  expect(described, `${operation.operationId} answers ${answer.status}`).toBeDefined();
+  const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
+  const content = described?.content?.[type];
+  if (answer.text === '') expect(described?.content).toBe(undefined);
+  else expect(content, `${operation.operationId} answers ${type}`).toBeDefined();
+  const parsed = schemaOf(content?.schema ?? {}).safeParse(answer.body);
+  expect(parsed.error?.issues, `${operation.operationId}: ${answer.text.slice(0, 300)}`).toBe(
+    undefined,
+  );
+  // A parsed object has its members in the order of the schema.
+  expect(JSON.stringify(parsed.data), operation.operationId).toBe(JSON.stringify(answer.body));
+  for (const name of TOLD) {
+    if (answer.headers.get(name) === null) continue;
+    const where = `${operation.operationId} answers ${answer.status} with ${name}`;
+    expect(described?.headers?.[name], where).toBeDefined();
+  }
+  const headers = document.components.headers as Record<string, { required: boolean }>;
+  for (const name of Object.keys(described?.headers ?? {})) {
+    if (!headers[name]?.required) continue;
+    expect(answer.headers.get(name), name).not.toBeNull();
+  }
+}
+
+const schemas = new Map<string, z.ZodType>();
+
+function schemaOf(schema: z.core.JSONSchema.JSONSchema): z.ZodType {
+  const text = JSON.stringify(schema);
+  const known = schemas.get(text);
+  if (known !== undefined) return known;
+  const whole = JSON.stringify({ ...schema, $defs: document.components.schemas });
+  const made = z.fromJSONSchema(JSON.parse(whole.replaceAll('#/components/schemas/', '#/$defs/')));
+  schemas.set(text, made);
+  return made;
+}
+
+/** The query with the parameters that must be there. */
+function queryOf({ parameters }: Operation): string {
+  const needed = parameters.filter((one) => one.in === 'query' && one.required);
+  return `?${new URLSearchParams(Object.fromEntries(needed.map(({ name }) => [name, KNOWN[name] ?? ''])))}`;
+}
+
+/** What a reference refers to. */
+function resolved(schema: z.core.JSONSchema.JSONSchema): z.core.JSONSchema.JSONSchema {
+  const name = schema.$ref?.split('/').pop();
+  if (name === undefined) return schema;
+  const { $ref, ...own } = schema;
+  return { ...document.components.schemas[name], ...own };
+}
+
+describe('the document', () => {
+  test('describes every operation', () => {
+    expect(document.openapi).toBe('3.2.0');
+    expect(Object.keys(document.paths).sort()).toEqual([
+      '/sessions',
+      '/sessions/history',
+      '/streams',
+      '/streams/{id}',
+      '/streams/{id}/meta',
+      '/streams/{id}/subscription',
+      '/v1/analytics/leaderboard',
+      '/v1/market_data/{id_or_slug}',
+      '/v1/markets/{id}',
+      '/v1/stream/orders',
+      '/v1/traders/{address}',
+      '/v1/traders/{address}/hourly_stats',
+      '/v1/traders/{address}/markets',
+      '/v1/traders/{address}/markets/{id}/orders',
+      '/v2/analytics/leaderboard',
+      '/v2/analytics/pnl_lines',
+      '/v2/biggest_trades',
+      '/v2/final_matches',
+      '/v2/markets',
+      '/v2/markets/{id}',
+      '/v2/markets/{id}/candles',
+      '/v2/markets/{id}/holders',
+      '/v2/markets/{id}/prices',
+      '/v2/markets/{id}/trades',
+      '/v2/recent_matches',
+      '/v2/search',
+      '/v2/status',
+      '/v2/tiers',
+      '/v2/traders/batch',
+      '/v2/traders/{address}',
+      '/v2/traders/{address}/equity',
+      '/v2/traders/{address}/hourly_stats',
+      '/v2/traders/{address}/markets',
+      '/v2/traders/{address}/markets/{id}/orders',
+      '/v2/traders/{address}/positions',
+      '/v2/traders/{address}/trades',
+      '/v2/user/keys',
+      '/v2/user/keys/{id}',
+      '/v2/user/me',
+      '/v2/user/telemetry',
+    ]);
+  });
+
+  test('explains every parameter and every field', () => {
+    for (const { operation } of operations()) {
+      for (const { name, description, schema } of operation.parameters) {
+        expect(description, `${operation.operationId} ${name}`).not.toBe('');
+        expect(schema.type, `${operation.operationId} ${name}`).toBeDefined();
+      }
+      const content = operation.responses[200]?.content?.['application/json'];
+      for (const [path, field] of leaves(content?.schema ?? {}, operation.operationId)) {
+        expect(field.description, path).toBeDefined();
+        expect(field.examples ?? field.items, path).toBeDefined();
+      }
+    }
+  });
+
+  const isHere = spawnSync('python3', ['--version']).status === 0;
+  test.skipIf(!isHere)('shows Python that the server takes', async () => {
+    const sources = Object.values(document.paths)
+      .flatMap((item) => Object.values(item))
+      .filter(({ responses }) => !responses[200]?.content?.['text/event-stream'])
+      .map(({ operationId, 'x-codeSamples': samples = [] }) => {
+        const python = samples.find(({ lang }) => lang === 'python')?.source ?? 'nothing is shown';
+        const own = python.replaceAll('https://api.example.com', url);
+        return [operationId, own.replaceAll('fs_pro_…', seeded.key)];
+      });
+    const program = `
+import contextlib, io, json, sys, urllib.error
+from fillstream import Problem
+for name, source in json.load(sys.stdin):
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(source, {})
+    except (Problem, urllib.error.HTTPError) as error:
+        # What it names does not exist here.
+        if error.status != 404:
+            print(name, error, source)`;
+    const child = spawn('python3', ['-c', program], {
+      cwd: join(import.meta.dirname, '../../examples/python'),
+      env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    child.stdin.end(JSON.stringify(sources));
+    const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(output + errors).toBe('');
+  });
+
+  test('shows requests that the server takes', async () => {
+    for (const [path, item] of Object.entries(document.paths)) {
+      for (const [method, operation] of Object.entries(item)) {
+        if (operation.responses[200]?.content?.['text/event-stream']) continue;
+        const samples = operation['x-codeSamples'] ?? [];
+        const [curl = '', , python] = samples.map(({ source }) => source);
+        const [, shown = ''] = /'https:\/\/api\.example\.com([^']*)'$/.exec(curl) ?? [];
+        expect(python).toContain(shown.split('?')[0]);
+        // What it names does not exist here.
+        const [, body] = /-d '(.*)'/.exec(curl) ?? [];
+        const given = body === undefined ? undefined : JSON.parse(body);
+        const answer = await send(method as Method, shown, seeded.key, given);
+        expect([200, 201, 404], `${method} ${path}: ${answer.text}`).toContain(answer.status);
+      }
+    }
+  });
+
+  test('names its schemas, and the forms of every event', () => {
+    const { schemas } = document.components;
+    expect(Object.keys(schemas)).toEqual(
+      expect.arrayContaining([
+        ...['Problem', 'Trader', 'Profile', 'Market', 'MarketListing', 'Fill', 'FillV1', 'Stream'],
+        ...['CompactMatch', 'LabelledMatch', 'LiveTransaction', 'Leaderboard', 'LeaderboardV1'],
+      ]),
+    );
+    const text = JSON.stringify(document);
+    for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      expect(schemas[name], name).toBeDefined();
+    }
+    expect(text).not.toContain('$defs');
+    const { itemSchema } =
+      operationOf('/v1/stream/orders').responses[200]?.content?.['text/event-stream'] ?? {};
+    const events = itemSchema?.oneOf as z.core.JSONSchema.JSONSchema[];
+    const names = ['CompactMatch', 'LabelledMatch'];
+    expect(events.find(({ title }) => title === 'order')?.properties?.data).toMatchObject({
+      contentSchema: { oneOf: names.map((name) => ({ $ref: `#/components/schemas/${name}` })) },
+    });
+  });
+
+  test('has the limits that the server enforces', () => {
+    const bodyOf = (path: string, method: Method) => {
+      const content = operationOf(path, method).requestBody?.content['application/json'];
+      return resolved(content?.schema ?? {});
+    };
+    expect(bodyOf('/streams', 'post')).toMatchObject({
+      additionalProperties: false,
+      properties: {
+        name: { minLength: 1, maxLength: 64 },
+        tags: { maxItems: 10_000, items: { minLength: 1, maxLength: 100 } },
+        addresses: { maxItems: 10_000, items: { pattern: expect.any(String) } },
+      },
+    });
+    expect(bodyOf('/v2/user/keys', 'post').properties).toMatchObject({
+      label: { maxLength: 200 },
+      expires_at: { anyOf: [{ format: 'date-time' }, { type: 'null' }] },
+    });
+    const traders = operationOf('/v1/stream/orders').parameters.find(
+      ({ name }) => name === 'traders',
+    );
+    expect(traders).toMatchObject({ explode: false, schema: { minItems: 1, maxItems: 350 } });
+    for (const [path, method] of [
+      ['/streams', 'post'],
+      ['/v2/user/keys', 'post'],
+    ] as const) {
+      const { parameters, responses } = operationOf(path, method);
+      expect(Object.keys(responses)).toEqual(expect.arrayContaining(['201', '413', '415']));
+      expect(parameters.map(({ name }) => name)).toContain('Idempotency-Key');
+    }
+  });
+
+  test('has the defaults, ranges and allowed values of the specification', () => {
+    const { parameters } = operationOf('/v1/analytics/leaderboard');
+    const named = new Map(parameters.map((parameter) => [parameter.name, parameter.schema]));
+    expect(named.get('limit')).toMatchObject({ type: 'integer', minimum: 1, maximum: 100 });
+    expect(named.get('time_frame')?.enum).toEqual(['1H', '4H', '1D', '3D', '7D', '30D']);
+    expect(named.get('time_frame')?.default).toBe('30D');
+    expect(named.get('tag')?.enum).toHaveLength(22);
+    expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
+  });
+
+  test.each(['/openapi.json', '/docs', '/docs/streams.md', '/llms.txt'])(
+    'is at %s without a key, with an ETag',
+    async (path) => {
+      const first = await fetch(url + path);
+      expect(first.status).toBe(200);
+      const etag = first.headers.get('etag') ?? '';
+      // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
+      const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
+      const second = await fetch(url + path, { headers });
+      expect([second.status, await second.text()]).toEqual([304, '']);
+      expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
+    },
+  );
+});
+
+describe('live responses', () => {
+  test('of every path match the document', async () => {
+    for (const { path, operation } of operations()) {
+      const known = fill(path, knownOf(path)) + queryOf(operation);
+      const answer = await get(url + known, seeded.key);
+      expect(answer.status, path).toBe(200);
+      expectDescribed(operation, answer);
+    }
+  });
+
+  test('with every optional part match the document', async () => {
+    for (const path of ['/v1/traders/{address}/markets', '/v2/traders/{address}/markets']) {
+      const query = '?include_orders=true&is_active=false';
+      expectDescribed(
+        operationOf(path),
+        await get(url + fill(path, knownOf(path)) + query, seeded.key),
+      );
+    }
+  });
+
+  test('that a client has already match the document', async () => {
+    const cached = operations().filter(({ operation }) => operation.responses[304] !== undefined);
+    const known = cached.map(({ path }) => path);
+    expect(known).toContain('/v1/analytics/leaderboard');
+    expect(known).toContain('/v2/traders/{address}/positions');
+    for (const { path: template, operation } of cached) {
+      const path = fill(template, knownOf(template)) + queryOf(operation);
+      const first = await get(url + path, seeded.key);
+      const headers = {
+        'If-None-Match': first.headers.get('etag') ?? '',
+        'Cache-Control': 'max-age=0',
+      };
+      const again = await get(url + path, seeded.key, { headers });
+      expect(again.status).toBe(304);
+      expectDescribed(operation, again);
+    }
+  });
+
+  test('to too many requests match the document', async () => {
+    const operation = operationOf('/v2/tiers');
+    const key = await issueKey(seeded.nats.bucket, 'demo');
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => get(`${url}/v2/tiers`, key)),
+    );
+    expect(answers.some(({ status }) => status === 429)).toBe(true);
+    for (const answer of answers) expectDescribed(operation, answer);
+  });
+
+  test('to a wrong key, id or tier match the document', async () => {
+    for (const { path, operation } of operations()) {
+      const known = url + fill(path, knownOf(path));
+      expectDescribed(operation, await get(known, undefined));
+      expectDescribed(operation, await get(`${known}?limit=100000000`, seeded.demoKey));
+      const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77', id_or_slug: '77' });
+      expectDescribed(
+        operation,
+        await get(url + unknown, await issueKey(seeded.nats.bucket, 'demo')),
+      );
+    }
+  });
+
+  test('to any parameters match the document, and none is 5xx', async () => {
+    for (const { path, operation } of operations()) {
+      const key = await issueKey(seeded.nats.bucket, 'pro');
+      const values = fc.record(
+        Object.fromEntries(operation.parameters.map((one) => [one.name, textOf(one)])),
+        { requiredKeys: operation.parameters.filter((one) => one.required).map((one) => one.name) },
+      );
+      await fc.assert(
+        fc.asyncProperty(values, async (given) => {
+          const query = new URLSearchParams(
+            Object.entries(given).filter(([name]) => !path.includes(`{${name}}`)),
+          );
+          const answer = await get(`${url + fill(path, given)}?${query}`, key);
+          expect(answer.status, `${path} ${query} ${answer.text}`).toBeLessThan(500);
+          expectDescribed(operation, answer);
+        }),
+        { numRuns: RUNS, seed: SEED },
+      );
+    }
+  });
+});
+
+describe('responses to bodies', () => {
+  const names = ['label', 'name', 'addresses', 'tags', 'series', 'enabled', 'other'];
+  const slugs = fc.array(fc.oneof(fc.constantFrom('crypto', ' NFL ', '5M'), fc.string()), {
+    maxLength: 120,
+  });
+  const members: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
+    name: fc.string(),
+    addresses: fc.array(fc.constantFrom(addressOf(1), addressOf(2).toUpperCase(), '0x12')),
+    tags: slugs,
+    series: slugs,
+    enabled: fc.boolean(),
+    label: fc.string({ maxLength: 300 }),
+    expires_at: fc.constantFrom(null, '2099-01-01T00:00:00Z', 'tomorrow'),
+  };
+  /** Mostly a body of the members that the operation has. */
+  function bodyOf({ requestBody }: Operation): fc.Arbitrary<unknown> {
+    const { schema = {} } = requestBody?.content['application/json'] ?? {};
+    const known = resolved(schema).properties ?? {};
+    const own = Object.entries(members).filter(([name]) => name in known);
+    const fitting = fc.record(Object.fromEntries(own), { requiredKeys: [] });
+    return fc.oneof(
+      { weight: 4, arbitrary: fitting },
+      { weight: 1, arbitrary: fc.dictionary(fc.constantFrom(...names), fc.jsonValue()) },
+      { weight: 1, arbitrary: fc.jsonValue() },
+    );
+  }
+
+  test.each([
+    ['post', '/streams'],
+    ['put', '/streams/{id}/subscription'],
+    ['put', '/streams/{id}/meta'],
+    ['post', '/v2/user/keys'],
+    ['post', '/v2/traders/batch'],
+  ] as const)('of %s %s fit the document, whatever is sent', async (method, path) => {
+    const operation = operationOf(path, method);
+    const key = await issueKey(seeded.nats.bucket, 'pro');
+    const filled = fill(path, { id: await makeStream(key) });
+    const seen = new Set<number>();
+    await fc.assert(
+      fc.asyncProperty(bodyOf(operation), async (given) => {
+        const answer = await send(method, filled, key, given);
+        seen.add(answer.status);
+        expect(answer.status).toBeLessThan(500);
+        expectDescribed(operation, answer);
+      }),
+      { numRuns: 60, seed: SEED },
+    );
+    const [success = ''] = Object.keys(operation.responses);
+    expect([...seen]).toEqual(expect.arrayContaining([Number(success), 400]));
+    const other = await get(url + filled, key, {
+      method: method.toUpperCase(),
+      headers: { 'Content-Type': 'text/plain' },
+      body: '{}',
+    });
+    expect(other.status).toBe(415);
+    expectDescribed(operation, other);
+    const large = await send(method, filled, key, { name: 'x'.repeat(256 * 1_024) });
+    expect(large.status).toBe(413);
+    expectDescribed(operation, large);
+  });
+
+  test('of delete match the document', async () => {
+    const key = await issueKey(seeded.nats.bucket, 'pro');
+    const id = await makeStream(key);
+    const operation = operationOf('/streams/{id}', 'delete');
+    for (const status of [200, 404]) {
+      const answer = await send('delete', `/streams/${id}`, key, undefined);
+      expect(answer.status).toBe(status);
+      expectDescribed(operation, answer);
+    }
+  });
+});
+
+test('the reference and /llms.txt link every guide, which is served as it is written', async () => {
+  const links = [...document.info.description.matchAll(/\]\((\/docs\/[\w-]+\.md)\)/g)];
+  const paths = links.map(([, path = '']) => path);
+  expect(paths).toEqual(
+    expect.arrayContaining(['quick-start', 'errors'].map((name) => `/docs/${name}.md`)),
+  );
+  const summary = await (await fetch(`${url}/llms.txt`)).text();
+  for (const path of paths) {
+    const response = await fetch(url + path);
+    expect(await response.text()).toBe(
+      readFileSync(join(import.meta.dirname, '../..', path), 'utf8'),
+    );
+    expect(summary).toContain(`](${path})`);
+  }
+});
+
+test('/llms.txt names every endpoint and the rules', async () => {
+  const response = await fetch(`${url}/llms.txt`);
+  const text = await response.text();
+  expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+  for (const { path } of operations()) {
+    expect(text).toContain(` ${path.replaceAll(/\{(\w+)\}/g, ':$1')}\``);
+  }
+  expect(text).toContain('X-Service-Key');
+});
+
+describe('/docs', () => {
+  test('loads the viewer and the document from this host only', async () => {
+    const response = await fetch(`${url}/docs`);
+    const page = await response.text();
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    const policy = response.headers.get('content-security-policy') ?? '';
+    expect(policy).toMatch(/^default-src 'none'; script-src 'self';/);
+    expect(policy).not.toMatch(/https?:|\*|unsafe-eval/);
+    expect(page).toContain('/openapi.json');
+    const sources = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1] ?? '');
+    expect(sources.filter((source) => !/^(\/|data:)/.test(source))).toEqual([]);
+    const name = sources.find((source) => source.endsWith('.js'));
+    const script = await fetch(url + name, { headers: { 'Accept-Encoding': 'br' } });
+    expect([script.status, script.headers.get('content-encoding')]).toEqual([200, 'br']);
+    expect(script.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
+    expect(script.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
+  });
+});
+
+/** A value that the schema allows, mostly; now and then anything. */
+function textOf({ name, schema }: Parameter): fc.Arbitrary<string> {
+  const { minimum = -10, maximum = 1_000, enum: allowed } = schema;
+  const fitting =
+    allowed !== undefined
+      ? fc.constantFrom(...allowed.map(String))
+      : schema.type === 'boolean'
+        ? fc.boolean().map(String)
+        : schema.type === 'integer'
+          ? fc.integer({ min: Math.max(minimum, -(2 ** 31)), max: Math.min(maximum, 2 ** 31 - 1) })
+          : schema.type === 'number'
+            ? fc
+                .double({ min: minimum, max: maximum, noNaN: true })
+                .map((value) => value.toFixed(3))
+            : fc.constantFrom(...(schema.examples ?? ['sports', 'series-x']).map(String));
+  return fc.oneof(
+    { weight: 6, arbitrary: fitting.map(String) },
+    { weight: 4, arbitrary: fc.constant(KNOWN[name] ?? String(schema.default ?? '1')) },
+    // A path parameter cannot be empty, and dots alone are resolved away by the client.
+    { weight: 1, arbitrary: fc.string({ minLength: 1 }).filter((text) => !/^\.+$/.test(text)) },
+  );
+}
+
+function operationOf(path: string, method: Method = 'get'): Operation {
+  const operation = document.paths[path]?.[method];
+  if (operation === undefined) throw new Error(`the document has no ${path}`);
+  return operation;
+}
+
+/** Every schema below `schema` that is no object, with its path. */
+function leaves(
+  schema: z.core.JSONSchema.JSONSchema,
+  path: string,
+): [string, z.core.JSONSchema.JSONSchema][] {
+  const { items: listed, properties } = resolved(schema);
+  const items = typeof listed === 'object' && !Array.isArray(listed) ? resolved(listed) : listed;
+  if (properties !== undefined) {
+    return Object.entries(properties).flatMap(([name, property]) =>
+      typeof property === 'boolean' ? [] : leaves(property, `${path}.${name}`),
+    );
+  }
+  if (typeof items === 'object' && !Array.isArray(items) && items.properties !== undefined) {
+    return leaves(items, `${path}[]`);
+  }
+  return [[path, schema]];
+}

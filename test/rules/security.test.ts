@@ -1,0 +1,266 @@
+/** Attacks on the api as a process, each tried, and the bounds that meet them. SECURITY.md lists them. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { Duplex } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ADDRESSES_MAX } from '../../api/feed/route.ts';
+import { createLimitedServer, type ServerLimits } from '../../api/server.ts';
+import { openSlowConnections, sendBadRequests } from '../release/attack.ts';
+import {
+  DATABASE,
+  get,
+  issueKey,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from '../support/api-harness.ts';
+import { SEED as TEST_SEED } from '../support/seed.ts';
+
+const BAD_REQUESTS = 1_500;
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
+let nats: Awaited<ReturnType<typeof startNats>>;
+let api: Awaited<ReturnType<typeof startMain>>;
+let key: string;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  nats = await startNats(`${directory.path}/nats`);
+  api = await startMain();
+  key = await issueKey(nats.bucket, 'pro');
+});
+
+afterAll(async () => {
+  await api?.stop();
+  await nats?.stop();
+  await clickhouse?.stop();
+  await directory?.remove();
+});
+
+async function startMain(more: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../api/main.ts')], {
+    env: {
+      ...process.env,
+      ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
+      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info' },
+      ...more,
+    },
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  let log = '';
+  child.stdout?.on('data', (text) => {
+    log += String(text);
+  });
+  const port = await new Promise<number>((done) => {
+    child.on('message', (message: { event: string; port: number }) => {
+      if (message.event === 'listening') done(message.port);
+    });
+  });
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    log: () => log,
+    async stop() {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** Sends bytes and reads until the server closes; '' where it says nothing. */
+async function raw(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.on('data', (chunk) => {
+    answer += chunk.toString('latin1');
+  });
+  socket.on('error', () => undefined);
+  socket.write(Buffer.from(bytes, 'latin1'));
+  // Not `once`: a reset is as good an end as any.
+  await new Promise((done) => socket.on('close', done));
+  return answer;
+}
+
+/** A server with the api's bounds, made small, whose every answer is `ok`. */
+async function limited(limits: Partial<ServerLimits>) {
+  const { server, caps } = createLimitedServer(
+    (request, response) => void request.resume().on('end', () => response.end('ok')),
+    { connectionsPerAddressMax: 100, trustedProxies: [], ...limits },
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    caps,
+    connections: () => promisify(server.getConnections.bind(server))(),
+    stop() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+describe('what a client may send', () => {
+  test('random bad requests are rejected: no 5xx, no leak, and the api keeps serving', async () => {
+    const seed = TEST_SEED;
+    const others = Array.from({ length: 20 }, () => issueKey(nats.bucket, 'pro'));
+    const keys: [string, ...string[]] = [key, ...(await Promise.all(others))];
+    const target = { host: '127.0.0.1', port: api.port, keys };
+    const attack = await sendBadRequests(target, { count: BAD_REQUESTS, parallel: 16, seed });
+    console.log(`seed ${seed}`, Object.fromEntries([...attack.statuses].sort()));
+    expect([...attack.statuses.keys()].filter((status) => status >= 500)).toEqual([]);
+    expect(attack.unanswered).toEqual([]);
+    expect(attack.leaks).toEqual([]);
+    await delay(1_000);
+    expect((await get(`${api.url}/v1/analytics/leaderboard`, key)).status).toBe(200);
+    expect(api.log()).not.toContain(key);
+  });
+
+  test('headers of more than 16 KiB are rejected', async () => {
+    const big = `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'b'.repeat(17_000)}\r\n\r\n`;
+    expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 [\s\S]*\r\nX-Request-Id: /);
+  });
+
+  test('the longest list of wallets fits, however it is escaped', async () => {
+    const traders = Array(ADDRESSES_MAX)
+      .fill(`0x${'a'.repeat(40)}`)
+      .join('%2C');
+    const request = `GET /v1/stream/orders?traders=${traders} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+    expect(await raw(api.port, request)).toMatch(/^HTTP\/1\.1 401 /);
+  });
+
+  test.each(['FOO', 'PROPFIND', 'CONNECT'])('the method %s gets a problem', async (method) => {
+    const target = method === 'CONNECT' ? 'x:1' : '/v1/markets/1';
+    const head = `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+    const answer = await raw(api.port, head);
+    expect(answer).toMatch(
+      /^HTTP\/1\.1 405 .*\r\n(.*\r\n)*Content-Type: application\/problem\+json/i,
+    );
+    expect(answer).toMatch(/\r\nAllow: .*GET/);
+    const body = answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1);
+    expect(JSON.parse(body)).toMatchObject({ error: 'method_not_allowed', status: 405 });
+  });
+
+  test('a client that resets its connection after CONNECT does not end the api', async () => {
+    const { server } = createLimitedServer(() => undefined, {
+      ...{ connectionsPerAddressMax: 1, trustedProxies: [] },
+    });
+    // The socket as Node hands it over: without a listener of errors.
+    const socket = new Duplex({
+      read: () => undefined,
+      write: (_chunk, _encoding, done) => done(new Error('ECONNRESET')),
+    });
+    server.emit('connect', {}, socket, Buffer.alloc(0));
+    await new Promise((done) => socket.on('close', done));
+    expect(socket.errored?.message).toBe('ECONNRESET');
+  });
+
+  test.each(['GET / HTTP/1.1\r\nHost: x\r\nA b\r\n\r\n', 'hello\r\n\r\n'])(
+    'bytes that are not HTTP get a problem: %j',
+    async (bytes) => {
+      const answer = await raw(api.port, bytes);
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      const body = JSON.parse(answer.slice(answer.indexOf('{')));
+      expect(body).toMatchObject({ error: 'invalid_request', status: 400 });
+    },
+  );
+
+  test('a URL with unencoded letters gets a problem that says how to send them', async () => {
+    const answer = await raw(api.port, 'GET /v2/search?q=M\xfcller HTTP/1.1\r\nHost: x\r\n\r\n');
+    expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+    expect(JSON.parse(answer.slice(answer.indexOf('{'))).detail).toContain('percent-encoded');
+  });
+
+  test.each([
+    ['both lengths', 'Content-Length: 3\r\nTransfer-Encoding: chunked'],
+    ['two lengths', 'Content-Length: 3\r\nContent-Length: 4'],
+    ['a signed length', 'Content-Length: +3'],
+    ['an unknown coding', 'Transfer-Encoding: cow'],
+    ['a space before the colon', 'Transfer-Encoding : chunked'],
+    ['a folded field', 'X-A: 1\r\n Transfer-Encoding: chunked'],
+  ])('a request with %s cannot hide another one', async (_, field) => {
+    const hidden = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+    const head = `POST /v2/user/keys HTTP/1.1\r\nHost: x\r\n${field}\r\nConnection: close\r\n\r\n`;
+    const answer = await raw(api.port, `${head}0\r\n\r\n${hidden}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 (400|411|413|501) /);
+    expect(answer).not.toContain('alive');
+  });
+
+  test('unknown and special members are refused', async () => {
+    const body = '{"label":"x","__proto__":{"tier":"pro"},"constructor":{"a":1},"tier":"pro"}';
+    const demo = await issueKey(nats.bucket, 'demo');
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = await get(`${api.url}/v2/user/keys`, demo, { method: 'POST', body, headers });
+    const named = answer.body.issues.map(({ path }: { path: string }) => path);
+    expect([answer.status, named]).toEqual([400, ['__proto__', 'constructor', 'tier']]);
+    expect(({} as Record<string, unknown>).tier).toBeUndefined();
+  });
+});
+
+describe('what a client may hold', () => {
+  test('an unfinished request head is cut, and others are served meanwhile', async () => {
+    const server = await limited({ headMsMax: 500 });
+    const target = { host: '127.0.0.1', port: server.port, keys: [key] } as const;
+    const slow = await openSlowConnections(target, { count: 50, everyMs: 50 });
+    expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe('ok');
+    while (slow.open() > 0) await delay(50);
+    slow.close();
+    server.stop();
+  });
+
+  test('a silent connection and an unfinished body are cut', async () => {
+    const server = await limited({ headMsMax: 400, requestMsMax: 800 });
+    expect(await raw(server.port, '')).toMatch(/^(HTTP\/1\.1 408 |$)/);
+    const unfinished = 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc';
+    expect(await raw(server.port, unfinished)).toMatch(/^(HTTP\/1\.1 408 |$)/);
+    server.stop();
+  });
+
+  test('a client that does not read its response is cut', async () => {
+    const { server } = createLimitedServer(
+      (_request, response) => void response.end(Buffer.alloc(64 * 1_048_576)),
+      { connectionsPerAddressMax: 10, trustedProxies: [], idleMsMax: 500 },
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const socket = connect(port, '127.0.0.1').pause();
+    socket.on('error', () => undefined);
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    const [accepted] = await once(server, 'connection');
+    await once(accepted, 'close');
+    socket.destroy();
+    server.close();
+  });
+
+  test('connections per address are limited, except for trusted proxies', async () => {
+    const server = await limited({ connectionsPerAddressMax: 5 });
+    const target = { host: '127.0.0.1', port: server.port, keys: [key] } as const;
+    const held = await openSlowConnections(target, { count: 5, everyMs: 1_000 });
+    while (held.open() < 5) await delay(10);
+    expect(await raw(server.port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).toBe('');
+    expect(server.caps.refused).toBe(1);
+    held.close();
+    while ((await server.connections()) > 0) await delay(10);
+    expect(await raw(server.port, 'GET / HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+    server.stop();
+
+    const trusting = await limited({
+      connectionsPerAddressMax: 1,
+      trustedProxies: ['127.0.0.0/8'],
+    });
+    const many = { host: '127.0.0.1', port: trusting.port, keys: [key] } as const;
+    const passed = await openSlowConnections(many, { count: 20, everyMs: 1_000 });
+    while ((await trusting.connections()) + trusting.caps.refused < 20) await delay(10);
+    expect([passed.open(), trusting.caps.refused]).toEqual([20, 0]);
+    passed.close();
+    trusting.stop();
+  });
+});

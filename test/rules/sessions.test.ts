@@ -1,0 +1,263 @@
+// Open event streams of an account in several api processes: quotas, lists, crashed processes, and the
+// seconds of a day.
+import { setTimeout as delay } from 'node:timers/promises';
+import pino from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Tier } from '../../api/auth/tiers.ts';
+import { Sessions } from '../../api/sessions/sessions.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import {
+  type Api,
+  type Broker,
+  makeStream,
+  startApi,
+  startBroker,
+} from '../support/feed-harness.ts';
+import { Client } from '../support/raw-client.ts';
+
+const FEED = 'sessions-feed';
+const logger = pino({ level: 'silent' });
+
+let broker: Broker;
+let one: Api;
+let other: Api;
+let nowMs = Date.parse('2026-05-01T12:00:00Z');
+let accounts = 0;
+
+beforeAll(async () => {
+  broker = await startBroker();
+  await makeStream(broker.nats, FEED);
+  one = await startApi({ nats: broker.nats, stream: FEED, now: () => nowMs });
+  other = await startApi({ nats: broker.nats, stream: FEED, now: () => nowMs });
+});
+
+afterAll(async () => {
+  await one?.close();
+  await other?.close();
+  await broker?.close();
+});
+
+function newAccount(tier: Tier): string {
+  accounts += 1;
+  return `${tier} ${accounts}`;
+}
+
+async function listen(api: Api, account: string): Promise<Client> {
+  const client = new Client(api.port, { headers: { 'X-Account': account } });
+  return await client.until(({ body, ended }) => ended || body.includes('retry: '));
+}
+
+async function ask(api: Api, account: string, path: string) {
+  const headers = { 'X-Account': account };
+  const response = await fetch(`http://127.0.0.1:${api.port}${path}`, { headers });
+  return JSON.parse(await response.text());
+}
+
+async function eventually<T>(probe: () => Promise<T>, wanted: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await probe();
+    if (wanted(value)) return value;
+    await delay(20);
+  }
+}
+
+/** The sessions of another process, whose connection can be cut without warning. */
+async function process(): Promise<{ sessions: Sessions; crash: () => Promise<void> }> {
+  const nats = await connectNats({ url: broker.url, name: 'another process' });
+  const sessions = await Sessions.start({ nats, logger, now: () => nowMs });
+  return { sessions, crash: () => nats.close() };
+}
+
+function caller(account: string, tier: Tier) {
+  return { keyHash: 'a key', account, tier };
+}
+
+describe('open streams of an account', () => {
+  test('are counted and listed over all processes, and a refusal names the quota', async () => {
+    const account = newAccount('demo');
+    const clients = [await listen(one, account), await listen(other, account)];
+    expect(clients.map(({ status }) => status)).toEqual([200, 200]);
+    for (const api of [one, other]) {
+      const { data, total_count } = await eventually(
+        () => ask(api, account, '/sessions'),
+        (list) => list.total_count === 2,
+      );
+      expect([data.length, total_count]).toEqual([2, 2]);
+      const refused = await listen(api, account);
+      expect(refused.status).toBe(403);
+      expect(JSON.parse(refused.body)).toMatchObject({
+        error: 'quota_exceeded',
+        quota: { name: 'max_sessions', limit: 2, used: 2 },
+      });
+      expect(data[0]).toEqual({
+        id: expect.any(String),
+        stream_id: null,
+        started_at: new Date(nowMs).toISOString(),
+      });
+    }
+    clients[0]?.close();
+    await eventually(
+      () => ask(other, account, '/sessions'),
+      (list) => list.total_count === 1,
+    );
+    const next = await listen(other, account);
+    expect(next.status).toBe(200);
+    next.close();
+    clients[1]?.close();
+  });
+
+  test.each([
+    ['an account', () => caller(newAccount('demo'), 'demo')],
+    ['a visitor', () => caller('', 'demo')],
+  ])('of %s may begin just before another one ends', async (_who, callerOf) => {
+    const { sessions, crash } = await process();
+    const own = callerOf();
+    const first = await sessions.open(own, null);
+    await sessions.open(own, null);
+    const next = sessions.open(own, null);
+    first.close('client_left', 0);
+    await next;
+    await expect(sessions.open(own, null)).rejects.toThrow('max_sessions');
+    await crash();
+  });
+
+  test('never exceed the quota of one process, however many come at once', async () => {
+    const account = newAccount('individual');
+    const clients = await Promise.all(Array.from({ length: 30 }, () => listen(one, account)));
+    expect(clients.filter(({ status }) => status === 200)).toHaveLength(10);
+    expect(clients.filter(({ status }) => status === 403)).toHaveLength(20);
+    for (const client of clients) client.close();
+  });
+
+  // The quota is not exact at every instant: two processes may admit sessions at the same moment, before
+  // either has the other's record. It holds again once the newest of them have ended.
+  test('that two processes admit at once beyond the quota end, the newest first', async () => {
+    const account = newAccount('individual');
+    const open = async ({ sessions }: Api) => {
+      const session = await sessions.open(caller(account, 'individual'), null);
+      void session.overQuota.then(() => session.close('quota_used_up', 0));
+    };
+    // Nothing is awaited in between: neither process can know of the other's sessions.
+    await Promise.all([one, other].flatMap((api) => Array.from({ length: 10 }, () => open(api))));
+    const { data } = await eventually(
+      () => ask(one, account, '/sessions/history'),
+      (history) => history.total_count === 10,
+    );
+    expect(data.every(({ end }: { end: string }) => end === 'quota_used_up')).toBe(true);
+    for (const api of [one, other]) {
+      await eventually(
+        () => ask(api, account, '/sessions'),
+        (list) => list.total_count === 10,
+      );
+    }
+  });
+
+  test('say why when they end beyond the quota', async () => {
+    const account = newAccount('demo');
+    const client = await listen(one, account);
+    // Keys of higher tiers may open more for the same account, here two that are older.
+    nowMs -= 1_000;
+    const older = [
+      await other.sessions.open(caller(account, 'pro'), null),
+      await other.sessions.open(caller(account, 'pro'), null),
+    ];
+    nowMs += 1_000;
+    await client.until(({ ended }) => ended);
+    expect(client.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"quota_used_up"}' });
+    for (const session of older) session.close('client_left', 0);
+  });
+
+  test('are all counted in the history, however few are listed', async () => {
+    const account = newAccount('pro');
+    for (let n = 0; n < 3; n += 1) {
+      const session = await one.sessions.open(caller(account, 'pro'), null);
+      session.close('client_left', n);
+    }
+    const { data } = await eventually(
+      () => ask(other, account, '/sessions/history?limit=2'),
+      (history) => history.total_count === 3,
+    );
+    expect(data).toHaveLength(2);
+  });
+
+  test('are listed as history after they end', async () => {
+    const account = newAccount('pro');
+    const client = await listen(one, account);
+    nowMs += 5_000;
+    client.close();
+    const { data } = await eventually(
+      () => ask(other, account, '/sessions/history'),
+      (history) => history.total_count === 1,
+    );
+    expect(data).toEqual([
+      {
+        id: expect.any(String),
+        stream_id: null,
+        started_at: new Date(nowMs - 5_000).toISOString(),
+        ended_at: new Date(nowMs).toISOString(),
+        end: 'client_left',
+        events: 0,
+      },
+    ]);
+    await eventually(
+      () => ask(other, account, '/sessions'),
+      (sessions) => sessions.used_seconds_today === 5,
+    );
+  });
+});
+
+describe('seconds of a day', () => {
+  test('end the streams that use them up, refuse new ones, and are available again at midnight', async () => {
+    nowMs = Date.parse('2026-05-02T10:00:00Z');
+    const account = newAccount('demo');
+    const clients = [await listen(one, account), await listen(other, account)];
+    // Two streams use up 10,800 s together.
+    nowMs += 5_399_000;
+    await eventually(
+      () => ask(one, account, '/sessions'),
+      (list) => list.used_seconds_today === 10_798,
+    );
+    nowMs += 1_000;
+    for (const client of clients) {
+      await client.until(({ ended }) => ended);
+      expect(client.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"quota_used_up"}' });
+    }
+    const { data } = await eventually(
+      () => ask(one, account, '/sessions/history'),
+      (history) => history.total_count === 2,
+    );
+    expect(data.map(({ end }: { end: string }) => end)).toEqual(['quota_used_up', 'quota_used_up']);
+    for (const api of [one, other]) {
+      const refused = await listen(api, account);
+      expect(refused.status).toBe(403);
+      expect(JSON.parse(refused.body).quota).toEqual({
+        name: 'stream_seconds_per_day',
+        limit: 10_800,
+        used: 10_800,
+      });
+    }
+    nowMs = Date.parse('2026-05-03T00:00:00Z');
+    const next = await listen(one, account);
+    expect(next.status).toBe(200);
+    nowMs += 60_000;
+    expect((await ask(one, account, '/sessions')).used_seconds_today).toBe(60);
+    next.close();
+  });
+
+  test('count for the day on which they pass if a stream lasts over midnight', async () => {
+    nowMs = Date.parse('2026-05-04T23:59:50Z');
+    const account = newAccount('demo');
+    const client = await listen(one, account);
+    nowMs += 30_000;
+    await eventually(
+      () => ask(other, account, '/sessions'),
+      (list) => list.used_seconds_today === 20,
+    );
+    client.close();
+    const { used_seconds_today } = await eventually(
+      () => ask(other, account, '/sessions'),
+      (list) => list.total_count === 0,
+    );
+    expect(used_seconds_today).toBe(20);
+  });
+});

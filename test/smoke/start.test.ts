@@ -1,0 +1,91 @@
+// What a newcomer does first: `npm start`, the leaderboard, the live feed and its resumption, the page, and Ctrl-C.
+import { readFileSync } from 'node:fs';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CHROMIUM, launch, MISSING, open } from '../page/browser.ts';
+import { FeedClient } from '../support/feed-client.ts';
+import { rpc, type Service, startService, temporaryDirectory, until } from '../support/service.ts';
+
+const ARGS = ['--history-days', '1', '--demo-rate', '10'];
+
+type Leaderboard = { traders: { profile: { address: string } }[] };
+
+if (CHROMIUM === undefined) console.warn(MISSING);
+
+const directory = temporaryDirectory();
+let service: Service;
+
+beforeAll(async () => {
+  service = await startService(`${directory.path}/data`, { args: ARGS });
+});
+
+afterAll(async () => {
+  await service?.up.stop();
+  directory.remove();
+});
+
+test('the leaderboard has traders, and each has a profile', async () => {
+  const { traders } = await service.get<Leaderboard>('/v1/analytics/leaderboard?time_frame=7D');
+  expect(traders.length).toBeGreaterThan(0);
+  const address = String(traders[0]?.profile.address);
+  const { profile } = await service.get<Leaderboard['traders'][0]>(`/v2/traders/${address}`);
+  // v2 has checksums in its addresses.
+  expect(profile.address.toLowerCase()).toBe(address);
+});
+
+test('the feed shows a match before its block, and resumes after any event', async () => {
+  const { url, key, rpc_url } = service.ready;
+  const client = new FeedClient(url, key);
+  let looked = 0;
+  await until(async () => {
+    for (const { txHash } of client.events.slice(looked)) {
+      looked += 1;
+      const receipt = await rpc<unknown>(rpc_url, 'eth_getTransactionReceipt', [txHash]);
+      if (receipt === null) return true;
+    }
+    return undefined;
+  });
+  await until(async () => (client.events.length >= 5 ? true : undefined));
+  await client.stop();
+  const ids = client.events.map(({ id }) => id);
+  const resumed = new FeedClient(url, key, '', ids[0]);
+  await until(async () => (resumed.events.length >= ids.length - 1 ? true : undefined));
+  await resumed.stop();
+  expect(resumed.events.slice(0, ids.length - 1).map(({ id }) => id)).toEqual(ids.slice(1));
+  expect(resumed.gaps).toBe(0);
+});
+
+describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () => {
+  let browser: Browser;
+
+  beforeAll(async () => {
+    browser = await launch();
+  });
+
+  afterAll(() => browser?.close());
+
+  test('takes the key from its link, ranks traders, and shows the live tape', async () => {
+    const { url, key } = service.ready;
+    const tab = await open(browser, url, { key, path: '/leaderboard?time_frame=7D' });
+    await tab.page.locator('tbody tr').first().waitFor();
+    expect(tab.page.url()).toBe(`${url}/leaderboard?time_frame=7D`);
+    await tab.page.getByRole('link', { name: 'Tape' }).click();
+    await tab.page.locator('tr[data-cursor]').first().waitFor();
+    expect([tab.errors, tab.foreign]).toEqual([[], []]);
+    await tab.close();
+  });
+});
+
+test('Ctrl-C stops every process', async () => {
+  const pids = service.up.lines.filter(({ event }) => event === 'starting').map(({ pid }) => pid);
+  service.up.kill('SIGINT');
+  expect(await service.up.exit).toBe(0);
+  const commandOf = (pid: unknown) => {
+    try {
+      return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    } catch {
+      return '';
+    }
+  };
+  await expect.poll(() => pids.map(commandOf).filter((command) => command !== '')).toEqual([]);
+});

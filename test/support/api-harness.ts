@@ -1,0 +1,237 @@
+/**
+ * What the api's integration tests share: the real embedded ClickHouse with all migrations, a real
+ * nats-server, and the application on a free port. Each test file has its own of each, in a
+ * directory that goes away with it.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pino from 'pino';
+import { type AppOptions, createApp } from '../../api/app.ts';
+import { generateKey, KEYS_BUCKET, openKeys, storeKey } from '../../api/auth/keys.ts';
+import type { Tier } from '../../api/auth/tiers.ts';
+import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
+import { Feed } from '../../api/feed/route.ts';
+import { createReadiness } from '../../api/health.ts';
+import { Sessions } from '../../api/sessions/sessions.ts';
+import { openStreams } from '../../api/streams/endpoints.ts';
+import { connectClickHouse, createSelect, type Select } from '../../infra/clickhouse.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { watchStates } from '../../infra/nats/states.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
+import { migrate } from '../../sql/migrate.ts';
+import { copyTemplate } from './template.ts';
+
+const CLICKHOUSE_MAIN = fileURLToPath(
+  new URL('../../infra/local/clickhouse/main.ts', import.meta.url),
+);
+export const DATABASE = 'fillstream';
+export const silent = pino({ level: 'silent' });
+
+/** A directory for one test file. */
+export async function temporaryDirectory() {
+  const path = await mkdtemp(join(tmpdir(), 'fillstream-api-'));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** The embedded ClickHouse as a child. */
+export async function startEngine(dataDir: string) {
+  const child = spawn(process.execPath, [CLICKHOUSE_MAIN, '--data', dataDir, '--port', '0'], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  if (child.stdout === null) throw new Error('the child has no stdout');
+  const exited = once(child, 'exit').then(([code]) => {
+    throw new Error(`the embedded ClickHouse ended with ${code} before it listened`);
+  });
+  const [line] = await Promise.race([once(child.stdout, 'data'), exited]);
+  exited.catch(() => undefined);
+  return {
+    url: serviceUrl(JSON.parse(String(line)).url, dataDir),
+    async stop() {
+      if (child.exitCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+/** The embedded ClickHouse with every migration applied. */
+export async function startClickHouse(dataDir: string) {
+  copyTemplate(dataDir);
+  const { url, stop } = await startEngine(dataDir);
+  await migrate({ url, database: DATABASE });
+  const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
+  return {
+    url,
+    client,
+    async stop() {
+      await client.close();
+      await stop();
+    },
+  };
+}
+
+/** A real nats-server and the bucket of keys in it. */
+export async function startNats(dataDir: string) {
+  const server = await startNatsServer({ dataDir });
+  const nats = await connectNats({ url: server.url, name: 'test' });
+  await ensureStreams(nats, 1);
+  const bucket = await openKv(nats, KEYS_BUCKET);
+  return {
+    server,
+    nats,
+    bucket,
+    async stop() {
+      await nats.close();
+      await server.stop();
+    },
+  };
+}
+
+let accounts = 0;
+
+/** Stores a new key, of an account of its own unless one is given, and returns it. */
+export async function issueKey(
+  bucket: Parameters<typeof storeKey>[0],
+  tier: Tier,
+  more: {
+    readonly account?: string;
+    readonly expires_at?: string;
+    readonly revoked_at?: string;
+  } = {},
+): Promise<string> {
+  const key = generateKey(tier);
+  accounts += 1;
+  await storeKey(bucket, key, {
+    label: `test ${tier}`,
+    tier,
+    account: `account-${tier}-${accounts}`,
+    created_at: new Date().toISOString(),
+    ...more,
+  });
+  return key;
+}
+
+/** The application over these connections, listening on a free port of loopback. */
+export async function startApi(options: {
+  readonly clickhouseUrl: string;
+  readonly nats: Awaited<ReturnType<typeof startNats>>;
+  readonly queryMsMax?: number;
+  readonly now?: () => number;
+  readonly monotonicNow?: () => number;
+  /** Wraps the reads of ClickHouse. */
+  readonly wrapSelect?: (select: Select) => Select;
+  readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
+  readonly sharedCounts?: AppOptions['sharedCounts'];
+  readonly corsOrigins?: AppOptions['corsOrigins'];
+  readonly trustedProxies?: AppOptions['trustedProxies'];
+  readonly metrics?: AppOptions['metrics'];
+  readonly analystUrl?: string;
+  readonly publicTier?: AppOptions['publicTier'];
+}) {
+  const { monotonicNow = () => performance.now(), wrapSelect = (select) => select } = options;
+  let expiredMs = 0;
+  const select = wrapSelect(
+    createSelect({ url: options.clickhouseUrl, database: DATABASE, name: 'api-test' }),
+  );
+  const { nats } = options.nats;
+  const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
+  const usageBucket = await openKv(nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
+  const usage = await openUsage({ bucket: usageBucket, logger: silent });
+  const sessions = await Sessions.start({ nats, logger: silent });
+  const ownFeed = await Feed.start({ nats, logger: silent, sessions });
+  const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
+  const feed = options.feed ?? ownFeed;
+  const states = watchStates(nats);
+  const limits = { chain: 30, projection: 30 };
+  const app = createApp({
+    select,
+    keys,
+    nats: options.nats.nats,
+    keysBucket: options.nats.bucket,
+    usage,
+    ...{ readiness: createReadiness({ select, nats, feed, states, limits }), states, limits },
+    feed,
+    streams,
+    logger: silent,
+    analystUrl: options.analystUrl,
+    ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+    ...(options.publicTier === undefined ? {} : { publicTier: options.publicTier }),
+    ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
+    ...(options.trustedProxies === undefined ? {} : { trustedProxies: options.trustedProxies }),
+    ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
+    ...(options.now === undefined ? {} : { now: options.now }),
+    monotonicNow: () => monotonicNow() + expiredMs,
+    ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
+  });
+  const server = createServer(app);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    keys,
+    /** Makes every cached response expire. */
+    expire(): void {
+      expiredMs += 60_000;
+    },
+    async stop() {
+      await ownFeed.stop(200);
+      states.close();
+      server.close();
+      server.closeAllConnections();
+      await Promise.allSettled([streams, sessions, usage, keys].map((one) => one.close()));
+    },
+  };
+}
+
+/** GET with a key; the answer's status, fields and JSON body. */
+export async function get(url: string, key: string | undefined, init: RequestInit = {}) {
+  const headers = { ...(key === undefined ? {} : { 'X-Service-Key': key }), ...init.headers };
+  const response = await fetch(url, { ...init, headers });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: text === '' ? undefined : JSON.parse(text),
+  };
+}
+
+/** Any address, in the lower case of v1. */
+export const ADDRESS = `0x${'1'.repeat(40)}`;
+
+/** A request of each analytics endpoint and of the feed. */
+export const ROUTES = [
+  '/v1/analytics/leaderboard',
+  `/v1/traders/${ADDRESS}`,
+  `/v1/traders/${ADDRESS}/markets/1/orders`,
+  `/v1/traders/${ADDRESS}/hourly_stats`,
+  '/v1/markets/1',
+  '/v1/market_data/1',
+  '/v1/stream/orders',
+  `/v1/traders/${ADDRESS}/markets`,
+  '/v2/analytics/leaderboard',
+  `/v2/traders/${ADDRESS}`,
+  `/v2/traders/${ADDRESS}/markets`,
+  `/v2/traders/${ADDRESS}/positions`,
+  `/v2/traders/${ADDRESS}/equity`,
+  `/v2/traders/${ADDRESS}/trades`,
+  `/v2/traders/${ADDRESS}/markets/1/orders`,
+  `/v2/traders/${ADDRESS}/hourly_stats`,
+  '/v2/markets',
+  '/v2/markets/1',
+  '/v2/markets/1/candles',
+  '/v2/markets/1/trades',
+  '/v2/markets/1/holders',
+  '/v2/biggest_trades',
+];

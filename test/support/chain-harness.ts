@@ -1,0 +1,185 @@
+/**
+ * What the tests of the final follower share: a devnet that mines on request, endpoints in front
+ * of it that misbehave on purpose, ingest as a process, and LEDGER beside the chain's own logs.
+ */
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
+import { openDevnet } from '../../infra/local/devnet/devnet.ts';
+import { Sender } from '../../infra/local/devnet/rpc.ts';
+import type { PlannedMatch, World } from '../../infra/local/devnet/world.ts';
+import { freePort } from '../../infra/local/ports.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
+import { TOPICS } from '../../ingest/decode.ts';
+import { type Block, type BlockRange, eventsOf, storedMessages } from '../../ingest/ledger.ts';
+import { rpc } from './service.ts';
+
+export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
+
+/** A devnet with a short history that stands still but for `mine`. */
+export async function startStillDevnet(
+  directory: string,
+  matches: number,
+  given?: { readonly rpcPort: number; readonly gammaPort: number },
+) {
+  const ports = given ?? { rpcPort: await freePort(), gammaPort: await freePort() };
+  mkdirSync(directory, { recursive: true });
+  const devnet = await openDevnet({
+    directory,
+    ...ports,
+    seed: 7,
+    traders: 40,
+    historyDays: 3,
+    historyMatches: matches,
+    blockTimeSeconds: 0,
+    matchesPerSecond: 0,
+    now: Date.now,
+    report: () => undefined,
+  });
+  const { world } = devnet;
+  const sender = new Sender(devnet.chain.rpc);
+  const { url } = devnet.chain;
+  const portOf = (one: string) => Number(new URL(one).port);
+  return {
+    url,
+    /** For a devnet that is started again in its place. */
+    ports: { rpcPort: portOf(url), gammaPort: portOf(devnet.gammaUrl) },
+    /** kill −9 of anvil, once what it has mined is on the disk; resolves when all of it is gone. */
+    async kill(): Promise<void> {
+      await devnet.record();
+      process.kill(devnet.chain.pid, 'SIGKILL');
+      await devnet.ended;
+      await devnet.close();
+    },
+    env: { RPC_URL: url, GAMMA_URL: devnet.gammaUrl, CHAIN: 'devnet', MEMPOOL: 'off' },
+    call: <T>(method: string, ...params: unknown[]) => devnet.chain.rpc.call<T>(method, ...params),
+    async mine(blocks: number): Promise<void> {
+      for (let i = 0; i < blocks; i++) await devnet.chain.rpc.call('evm_mine');
+    },
+    /** Sends one match, for the next block; resolves with its transaction. */
+    async trade(): Promise<string> {
+      const [hash = ''] = await sender.send([(await planMatch(world, sender)).transaction]);
+      return hash;
+    },
+    async number(tag: string): Promise<number> {
+      const block = await rpc<{ number: string }>(url, 'eth_getBlockByNumber', [tag, false]);
+      return Number(block.number);
+    },
+    close: () => devnet.close(),
+  };
+}
+export type StillDevnet = Awaited<ReturnType<typeof startStillDevnet>>;
+
+/** Books a match that the exchange will execute; its market is listed at once. */
+export async function planMatch(world: World, sender: Sender): Promise<PlannedMatch> {
+  for (;;) {
+    const now = Date.now();
+    const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
+    if (market === undefined) continue;
+    await sender.send(world.list([market]));
+    const planned = world.match(market, now);
+    if (planned !== undefined) return planned;
+  }
+}
+
+type Log = {
+  readonly transactionHash: string;
+  readonly logIndex: string;
+  readonly blockNumber: string;
+};
+
+/** Places of the chain's matches and resolutions in chain order, as `block:txHash:logIndex`. */
+export async function factsOfChain(url: string, to: number): Promise<readonly string[]> {
+  const topics = [[TOPICS.ordersMatched, TOPICS.conditionResolution]];
+  const filter = { fromBlock: '0x0', toBlock: `0x${to.toString(16)}`, topics };
+  const logs = await rpc<Log[]>(url, 'eth_getLogs', [
+    { ...filter, address: watchedAddresses(CHAIN) },
+  ]);
+  return logs
+    .map((log) => ({ ...log, block: Number(log.blockNumber), index: Number(log.logIndex) }))
+    .toSorted((a, b) => a.block - b.block || a.index - b.index)
+    .map((log) => `${log.block}:${log.transactionHash}:${log.index}`);
+}
+
+/**
+ * Places of LEDGER's matches and resolutions in stream order, the blocks that its ranges list, and how many of the
+ * facts are earlier resolutions, known up to which block. Throws unless every range follows the one before it.
+ */
+export async function factsOfLedger(nats: Nats) {
+  const facts: string[] = [];
+  const blocks: Block[] = [];
+  const ranges: BlockRange[] = [];
+  const earlier = { facts: 0, to: -1 };
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    for (const block of range.blocks) {
+      for (const { txHash, logIndex } of eventsOf(block)) {
+        facts.push(`${block.number}:${txHash}:${logIndex}`);
+      }
+    }
+    if (range.kind === 'earlier-resolutions') {
+      earlier.facts = facts.length;
+      earlier.to = range.to;
+      continue;
+    }
+    const last = blocks.at(-1);
+    const follows =
+      last === undefined || (range.from === last.number + 1 && range.parentHash === last.hash);
+    if (!follows) throw new Error(`block ${range.from} does not follow block ${last.number}`);
+    ranges.push(range);
+    blocks.push(...range.blocks);
+  }
+  return { facts, blocks, ranges, earlier };
+}
+
+export type Call = { readonly id: number; readonly method: string; readonly params: unknown[] };
+export type Reply = { readonly id: number; result?: unknown; error?: unknown };
+/** What an endpoint answers: a JSON body, or raw text with status and headers. */
+export type Misbehave = (calls: readonly Call[], replies: Reply[]) => Changed | Promise<Changed>;
+type Changed = readonly Reply[] | Raw | undefined;
+type Raw = {
+  readonly status?: number;
+  readonly headers?: Record<string, string>;
+  readonly text: string;
+};
+
+/** An endpoint in front of `target`; `misbehave` may change each answer, undefined leaves it. */
+export async function startEndpoint(target: string, misbehave: Misbehave) {
+  let asked = 0;
+  const server = createServer(async (request, response) => {
+    asked += 1;
+    const body = (await buffer(request)).toString();
+    // A client that was stopped meanwhile.
+    if (body === '') return void response.destroy();
+    const parsed = JSON.parse(body);
+    const calls: Call[] = Array.isArray(parsed) ? parsed : [parsed];
+    const headers = { 'content-type': 'application/json' };
+    const answer = await (await fetch(target, { method: 'POST', headers, body })).json();
+    const replies = (Array.isArray(answer) ? answer : [answer]) as Reply[];
+    const changed = await misbehave(calls, replies);
+    if (changed !== undefined && 'text' in changed) {
+      response.writeHead(changed.status ?? 200, { ...headers, ...changed.headers });
+      response.end(changed.text);
+      return;
+    }
+    const given = changed ?? replies;
+    response.writeHead(200, headers);
+    response.end(JSON.stringify(Array.isArray(parsed) ? given : given[0]));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    get asked() {
+      return asked;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
