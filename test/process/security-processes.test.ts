@@ -1,28 +1,25 @@
-// What needs an api process with settings of its own, or takes long: slow connections, proxies, passwords, secrets in logs.
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
 import { openSlowConnections } from '../release/attack.ts';
 import {
-  DATABASE,
   get,
   issueKey,
   startClickHouse,
   startNats,
   temporaryDirectory,
 } from '../support/api-harness.ts';
+import { type ApiProcess, startApiProcess } from '../support/api-process.ts';
 
 const SLOW_CONNECTIONS = 200;
 
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
 let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
 let nats: Awaited<ReturnType<typeof startNats>>;
-let api: Awaited<ReturnType<typeof startMain>>;
+let api: ApiProcess;
 let key: string;
 
 beforeAll(async () => {
@@ -40,34 +37,9 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-async function startMain(more: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../api/main.ts')], {
-    env: {
-      ...process.env,
-      ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
-      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info' },
-      ...more,
-    },
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-  });
-  let log = '';
-  child.stdout?.on('data', (text) => {
-    log += String(text);
-  });
-  const port = await new Promise<number>((done) => {
-    child.on('message', (message: { event: string; port: number }) => {
-      if (message.event === 'listening') done(message.port);
-    });
-  });
-  return {
-    port,
-    url: `http://127.0.0.1:${port}`,
-    log: () => log,
-    async stop() {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-    },
-  };
+function startMain(more: NodeJS.ProcessEnv = {}): Promise<ApiProcess> {
+  const stores = { natsUrl: nats.server.url, clickhouseUrl: clickhouse.url };
+  return startApiProcess(stores, more);
 }
 
 describe('what a client may hold', () => {

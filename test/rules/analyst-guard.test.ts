@@ -209,7 +209,10 @@ function expectNothingElse() {
 }
 
 test.each(
-  STATEMENTS.flatMap(([name, nest]) => HARMLESS.map((rows) => [name, rows, nest] as const)),
+  STATEMENTS.flatMap(([name, nest], i) => {
+    const sources = isLong ? HARMLESS : HARMLESS.slice(i % 3, (i % 3) + 1);
+    return sources.map((rows) => [name, rows, nest] as const);
+  }),
 )('a harmless %s of %s runs in every nesting', async (_, rows, nest) => {
   for (const [name, wrap] of NESTINGS) {
     expect({ name, ...(await ask(nest(wrap(rows)))) }).toMatchObject({ name, ok: true });

@@ -1,8 +1,5 @@
-/** Attacks on the api as a process, each tried, and the bounds that meet them. SECURITY.md lists them. */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type AddressInfo, connect } from 'node:net';
-import { join } from 'node:path';
 import { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
@@ -11,13 +8,13 @@ import { ADDRESSES_MAX } from '../../api/feed/route.ts';
 import { createLimitedServer, type ServerLimits } from '../../api/server.ts';
 import { openSlowConnections, sendBadRequests } from '../release/attack.ts';
 import {
-  DATABASE,
   get,
   issueKey,
   startClickHouse,
   startNats,
   temporaryDirectory,
 } from '../support/api-harness.ts';
+import { type ApiProcess, startApiProcess } from '../support/api-process.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
 
 const BAD_REQUESTS = 1_500;
@@ -25,7 +22,7 @@ const BAD_REQUESTS = 1_500;
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
 let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
 let nats: Awaited<ReturnType<typeof startNats>>;
-let api: Awaited<ReturnType<typeof startMain>>;
+let api: ApiProcess;
 let key: string;
 
 beforeAll(async () => {
@@ -43,34 +40,9 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-async function startMain(more: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [join(import.meta.dirname, '../../api/main.ts')], {
-    env: {
-      ...process.env,
-      ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
-      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info' },
-      ...more,
-    },
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-  });
-  let log = '';
-  child.stdout?.on('data', (text) => {
-    log += String(text);
-  });
-  const port = await new Promise<number>((done) => {
-    child.on('message', (message: { event: string; port: number }) => {
-      if (message.event === 'listening') done(message.port);
-    });
-  });
-  return {
-    port,
-    url: `http://127.0.0.1:${port}`,
-    log: () => log,
-    async stop() {
-      child.kill('SIGTERM');
-      await once(child, 'exit');
-    },
-  };
+function startMain(more: NodeJS.ProcessEnv = {}): Promise<ApiProcess> {
+  const stores = { natsUrl: nats.server.url, clickhouseUrl: clickhouse.url };
+  return startApiProcess(stores, more);
 }
 
 /** Sends bytes and reads until the server closes; '' where it says nothing. */

@@ -1,15 +1,7 @@
-// Managed streams over real HTTP, with the parts of two api processes on one nats-server: listing,
-// creating, changing and deleting, what listeners get, quotas, and that each process learns of changes
-// in the other.
-import { randomUUID } from 'node:crypto';
-import { Session } from 'node:inspector/promises';
 import { setTimeout as delay } from 'node:timers/promises';
-import { headers as createHeaders } from '@nats-io/transport-node';
-import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { EVENT_SCHEMAS } from '../../api/openapi-events.ts';
-import { StreamStore } from '../../api/streams/store.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import type { Hash } from '../../ingest/contract.ts';
 import {
@@ -95,16 +87,6 @@ async function eventually<T>(ask: () => Promise<T>, wanted: (answer: T) => boole
     if (wanted(answer)) return answer;
     await delay(10);
   }
-}
-
-/** Heap in use after a garbage collection. */
-async function heapBytes(): Promise<number> {
-  await delay(100);
-  const session = new Session();
-  session.connect();
-  await session.post('HeapProfiler.collectGarbage');
-  session.disconnect();
-  return process.memoryUsage().heapUsed;
 }
 
 describe('streams', () => {
@@ -235,30 +217,6 @@ describe('streams', () => {
     isDeleted.resolve();
     expect((await late).status).toBe(404);
     expect(await listed(other)).toBe(0);
-  });
-
-  test('that were deleted take no memory', async () => {
-    const DELETED = 20_000;
-    let deleted = 0;
-    const store = await StreamStore.open({
-      nats: broker.nats,
-      logger: pino({ level: 'silent' }),
-      onChange: () => {
-        deleted += 1;
-      },
-    });
-    await heapBytes();
-    const before = await heapBytes();
-    const headers = createHeaders();
-    headers.set('KV-Operation', 'DEL');
-    for (let n = 0; n < DELETED; n += 1) {
-      broker.nats.connection.publish(`$KV.streams.stream.${randomUUID()}`, '', { headers });
-    }
-    while (deleted < DELETED) await delay(10);
-    const grown = (await heapBytes()) - before;
-    console.log(`${Math.round(grown / DELETED)} bytes for each deleted stream`);
-    expect(grown / DELETED).toBeLessThan(150);
-    await store.close();
   });
 
   test.each([

@@ -75,6 +75,8 @@ describe('OpenPositions', () => {
     ]);
     expect(positions.openPositions()).toBe(0);
     expect(positions.apply(resolved(3, [0n, 1n]))).toEqual([]);
+    const [, settlement] = positions.apply(match(4, [{}]));
+    expect(settlement).toMatchObject({ kind: 'settlement', usdc: 100n, realisedPnl: 59n });
   });
 
   test('a fill after the resolution settles at once at the known payout', () => {
@@ -84,6 +86,12 @@ describe('OpenPositions', () => {
     expect(rows.map((row) => [row.kind, row.leg, row.realisedPnl, row.positionShares])).toEqual([
       ['fill', 0, 0n, 100n],
       ['settlement', 1, 59n, 0n],
+    ]);
+    // Nothing of it is left for the next one.
+    const more = positions.apply(match(3, [{}]));
+    expect(more.map((row) => [row.kind, row.realisedPnl])).toEqual([
+      ['fill', 0n],
+      ['settlement', 59n],
     ]);
   });
 

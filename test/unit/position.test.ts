@@ -55,6 +55,12 @@ describe('trade and settle', () => {
     expect([pnl, cost]).toEqual([0n, 0n]);
   });
 
+  test('rounds a negative cost down, too, where shares are sold above 1', () => {
+    // Selling 3 for 4 buys 3 of the other outcome for -1, of which the 2 that close take -2/3, rounded down to -1.
+    const { position, pnl } = fold([fill(['BUY', 0, 2, 1]), fill(['SELL', 0, 3, 4])]);
+    expect([position, pnl]).toEqual([long(1, 0, 0, 1), 2n]);
+  });
+
   test('a sale realises the proceeds less cost and fees', () => {
     const { position, pnl, cost } = fold([
       fill(['BUY', 0, 100, 40, 10]),
