@@ -85,6 +85,19 @@ describe('openKeys', () => {
     await keys.close();
   });
 
+  test('reports no revocation when the label of a valid key changes', async () => {
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    const key = await issueKey(nats.bucket, 'pro', { account: 'account-label' });
+    await msUntil(() => keys.find(hashKey(key))?.kind === 'valid');
+    let revoked = 0;
+    keys.onRevoked(hashKey(key), () => revoked++);
+    const { record } = await stored(key);
+    await storeKey(nats.bucket, key, { ...record, label: 'renamed' });
+    await msUntil(() => keys.ofAccount('account-label')[0]?.record.label === 'renamed');
+    expect(revoked).toBe(0);
+    await keys.close();
+  });
+
   test('ends a key when it expires, by the injected clock', async () => {
     let nowMs = Date.parse('2026-05-01T00:00:00Z');
     const keys = await openKeys({ bucket: nats.bucket, logger: silent, now: () => nowMs });
