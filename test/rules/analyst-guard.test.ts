@@ -10,10 +10,17 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CLOSED_FUNCTIONS, FUNCTIONS } from '../../infra/analyst/functions.ts';
 import { send, start, stopAll } from '../support/embedded-harness.ts';
+import {
+  forbiddenSources,
+  HARMLESS,
+  NESTINGS,
+  SETTINGS,
+  STATEMENTS,
+} from '../support/forbidden-sql.ts';
+import { isLong, SEED } from '../support/seed.ts';
+import { seeded } from '../unit/feed-matches.ts';
 
 const SECRET = 'sesame-7f3a';
-const SEED = Number(process.env.TEST_SEED ?? 48);
-const isLong = process.env.PROPERTIES === 'long';
 const ROUNDS = isLong ? 1_000 : 100;
 /** Statements of each closed source in a short run. */
 const SAMPLE = 4;
@@ -57,127 +64,13 @@ async function ask(statement: string, search = ''): Promise<{ ok: boolean; text:
   return { ok: response.ok, text: await response.text() };
 }
 
-/** Sources of rows that an analyst may read. */
-const HARMLESS = ['fillstream.fills', 'numbers(2)', "values('a String, b UInt8', ('y', 2))"];
-
 /** Sources of rows that must stay closed. */
 function forbidden(): string[] {
-  const { port } = host.address() as AddressInfo;
-  const address = `http://127.0.0.1:${port}/x.csv`;
-  const relative = '../open/secret.csv';
-  return [
-    ...[file, relative, `../../${file}`, join(root, '*', '*.csv')].flatMap((path) => [
-      `default.\`${path}\``,
-      `"default"."${path}"`,
-      `\`${path}\``,
-    ]),
-    `\`default\`.\`${file.replaceAll('/', '\\x2f')}\``,
-    `file('${file}')`,
-    `file('${file}', 'CSV', 'a String, b UInt8')`,
-    `\`f\\x69le\`('${file}')`,
-    `fileCluster('default', '${file}')`,
-    `filesystem('${root}')`,
-    `url('${address}', CSV, 'a String')`,
-    `urlCluster('default', '${address}', CSV, 'a String')`,
-    `s3('${address}', CSV, 'a String')`,
-    `executable('cat ${file}', CSV, 'a String')`,
-    `sqlite('${join(root, 'leak')}', 't')`,
-    `remote('127.0.0.1:${port}', system.one)`,
-    `mysql('127.0.0.1:${port}', 'd', 't', 'u', 'p')`,
-    `merge('default', '.*')`,
-    `merge(REGEXP('.*'), '.*')`,
-    `loop(default.\`${file}\`)`,
-    `eval('SELECT file(\\'${file}\\')')`,
-    `viewIfPermitted(SELECT * FROM default.\`${file}\` ELSE null('a String'))`,
-    `format(Template, 'x') SETTINGS format_template_row = '${file}'`,
-    `(SELECT * FROM format(Template, 'x') SETTINGS readonly = 0, format_template_row = '${file}')`,
-    `(SELECT * FROM default.\`${file}\` SETTINGS readonly = 0)`,
-    `(SELECT file('${file}') AS a)`,
-    `(SELECT arrayMap(file, ['${file}']) AS a)`,
-    `(SELECT arrayMap(path -> file(path), ['${file}']) AS a)`,
-    `(SELECT * APPLY file FROM (SELECT '${file}' AS a))`,
-    `(SELECT * APPLY (path -> file(path)) FROM (SELECT '${file}' AS a))`,
-    `(SELECT * REPLACE (file(a) AS a) FROM (SELECT '${file}' AS a))`,
-    `(SELECT a FROM numbers(1) ORDER BY file('${file}') AS a)`,
-    `(SELECT number AS a FROM numbers(1) WINDOW w AS (ORDER BY file('${file}')))`,
-    `(SELECT sum(number) OVER (ROWS BETWEEN length(file('${file}')) PRECEDING AND CURRENT ROW) AS a FROM numbers(1))`,
-    `(SELECT number AS a FROM numbers(1) LIMIT length(file('${file}')) BY number)`,
-    `(SELECT number AS a FROM numbers(1) ORDER BY number WITH FILL FROM length(file('${file}')))`,
-    `(SELECT number AS a, b FROM numbers(1) ORDER BY number WITH FILL INTERPOLATE (b AS file('${file}')))`,
-    `(SELECT getServerSetting('path') AS a)`,
-    `(SELECT getSetting('max_memory_usage') AS a)`,
-    `(SELECT hostName() AS a)`,
-    `(SELECT 1 AS a WHERE 1 IN (SELECT length(value) FROM system.server_settings))`,
-    `(SELECT 1 AS a WHERE 'x' IN system.disks)`,
-    `(SELECT joinGet('default.x', 'a', 1) AS a)`,
-    `(SELECT catboostEvaluate('${file}', 1) AS a)`,
-    `(SELECT sleep(1) AS a)`,
-    'system.disks',
-    'system.server_settings',
-    'system.processes',
-    'system.query_log',
-    'system.storage_policies',
-    'system.remote_data_paths',
-    'system.user_directories',
-    '`system`.`stack_trace`',
-  ];
+  return forbiddenSources({ file, root, port: (host.address() as AddressInfo).port });
 }
 
-type Nest = readonly [name: string, nest: (rows: string) => string];
-
-/** Each turns a source of rows into a source of rows. */
-const NESTINGS: readonly Nest[] = [
-  ['subquery', (rows) => `(SELECT * FROM ${rows})`],
-  ['common table expression', (rows) => `(WITH c AS (SELECT * FROM ${rows}) SELECT * FROM c)`],
-  ['scalar', (rows) => `(SELECT (SELECT count() FROM ${rows}) AS a)`],
-  ['named scalar', (rows) => `(WITH (SELECT count() FROM ${rows}) AS n SELECT n AS a)`],
-  ['IN', (rows) => `(SELECT 1 AS a WHERE (1, 1) IN (SELECT 1, count() FROM ${rows}))`],
-  ['UNION ALL', (rows) => `(SELECT count() FROM numbers(1) UNION ALL SELECT count() FROM ${rows})`],
-  ['EXCEPT', (rows) => `(SELECT count() FROM ${rows} EXCEPT SELECT 7)`],
-  [
-    'JOIN',
-    (rows) => `(SELECT * FROM numbers(1) AS l CROSS JOIN (SELECT count() FROM ${rows}) AS r)`,
-  ],
-  ['view', (rows) => `view(SELECT * FROM ${rows})`],
-  ['EXISTS', (rows) => `(SELECT 1 AS a WHERE exists(SELECT 1 FROM ${rows}))`],
-  [
-    'array join',
-    (rows) => `(SELECT a FROM (SELECT [count()] AS l FROM ${rows}) ARRAY JOIN l AS a)`,
-  ],
-  ['lambda', (rows) => `(SELECT arrayMap(x -> x + (SELECT count() FROM ${rows}), [1]) AS a)`],
-  ['aliases', (rows) => `(SELECT * FROM (SELECT count() FROM ${rows}) AS t(n))`],
-];
-
-/** Each turns a source of rows into a statement. */
-const STATEMENTS: readonly Nest[] = [
-  ['SELECT', (rows) => `SELECT * FROM ${rows}`],
-  ['FROM first', (rows) => `FROM ${rows} SELECT *`],
-  ['CTE first', (rows) => `WITH c AS (SELECT * FROM ${rows}) SELECT * FROM c`],
-  ['parentheses', (rows) => `((SELECT * FROM ${rows}))`],
-  ['FORMAT', (rows) => `SELECT * FROM ${rows} FORMAT JSONEachRow`],
-  ['DESCRIBE', (rows) => `DESCRIBE TABLE ${rows}`],
-  ['EXPLAIN', (rows) => `EXPLAIN SELECT * FROM ${rows}`],
-  ['EXPLAIN AST', (rows) => `EXPLAIN AST SELECT * FROM ${rows}`],
-  ['EXPLAIN QUERY TREE', (rows) => `EXPLAIN QUERY TREE SELECT * FROM ${rows}`],
-];
-
-/** SETTINGS must be refused wherever they stand. */
-const SETTINGS: readonly Nest[] = [
-  ['in a subquery', (rows) => `(SELECT * FROM ${rows} SETTINGS readonly = 0)`],
-  ['before FORMAT', (rows) => `(SELECT * FROM (SELECT 1) SETTINGS max_threads = 1), ${rows} AS r`],
-  ['in a table function', (rows) => `view(SELECT * FROM ${rows} SETTINGS readonly = 2)`],
-];
-
-/** Repeatable numbers from 0 to `below` − 1. */
-function dice(seed: number): (below: number) => number {
-  let state = seed >>> 0;
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
-
-const roll = dice(SEED);
+const random = seeded(SEED);
+const roll = (below: number) => Math.floor(random() * below);
 
 function sample<T>(list: readonly T[]): T[] {
   return Array.from({ length: SAMPLE }, () => list[roll(list.length)] as T);

@@ -1,8 +1,10 @@
 /** The tools for language models, called by the protocol's own client over HTTP and over stdio. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -15,6 +17,7 @@ import { expectedMarketV2, expectedTrader } from '../support/api-expected-v2.ts'
 import { get, issueKey, startApi } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { hashes, matches, publish, publishFinal } from '../support/feed-harness.ts';
+import { forbiddenSources, NESTINGS, SETTINGS } from '../support/forbidden-sql.ts';
 import { isLong } from '../support/seed.ts';
 import { until } from '../support/service.ts';
 import { address as matchAddress } from '../unit/feed-matches.ts';
@@ -317,6 +320,27 @@ test.each([
     { jsonrpc: '2.0', id: null, error: { code: -32_700, message: expect.any(String) } },
     { jsonrpc: '2.0', id: 7, error: { code: -32_000, message: expect.stringMatching(reason) } },
   ]);
+});
+
+test('with a demo key nothing that an analyst may not do is done, in any nesting', async () => {
+  const root = mkdtempSync(join(tmpdir(), 'mcp-guard-'));
+  mkdirSync(join(root, 'open'));
+  const file = join(root, 'open', 'secret.csv');
+  writeFileSync(file, 'sesame-9b1c,1\n');
+  const sources = forbiddenSources({ file, root, port: 1 });
+  const nestings = [...NESTINGS, ...SETTINGS];
+  // A demo key admits five requests a second, so each source has its own.
+  for (const [i, rows] of sources.entries()) {
+    const [, nest] = nestings[i % nestings.length] as (typeof nestings)[number];
+    const client = await overHttp(await issueKey(seeded.nats.bucket, 'demo'));
+    const sql = `SELECT * FROM ${nest(rows)}`;
+    const { isError, text } = await ask(client, 'query', { sql });
+    expect([isError, text], sql).toEqual([true, expect.stringMatching(/^(?:Code: \d+|Analysts)/)]);
+    expect(text, sql).not.toContain('sesame');
+    await client.close();
+  }
+  expect(readdirSync(root)).toEqual(['open']);
+  rmSync(root, { recursive: true });
 });
 
 test('the limits of a tier are errors of the tool', async () => {
