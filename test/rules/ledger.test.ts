@@ -1,3 +1,5 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
@@ -19,6 +21,7 @@ import { blockHash, blocksOf, ledgerEvents } from '../support/ledger-generator.t
 import { TestLedger } from '../support/publish-ledger.ts';
 import { temporaryDirectory } from '../support/service.ts';
 
+const run = promisify(execFile);
 const BLOCKS = [
   ...blocksOf(
     ledgerEvents({
@@ -187,6 +190,52 @@ describe('a rewind', () => {
     await fill(BLOCKS.slice(3));
     await expect(planRewind(nats, 3)).rejects.toThrow('LEDGER has no block up to 3');
   });
+
+  test('that was interrupted anywhere is completed by being run again', async () => {
+    const block = 5;
+    // Interrupted between deletions; after the message was stored again; after all but the flag.
+    for (const step of ['deleting', 'stored again', 'replaced'] as const) {
+      await nats.jsm.streams.purge(LEDGER_STREAM);
+      await fill();
+      const plan = await planRewind(nats, block);
+      await kv.put('rewind', String(block));
+      const { sequences, message } = plan;
+      await removeMessages(
+        nats,
+        LEDGER_STREAM,
+        step === 'deleting' ? sequences.slice(-3) : sequences,
+      );
+      if (step !== 'deleting') {
+        const writer = await LedgerWriter.open(nats);
+        const blocks = message.range.blocks.filter(({ number }) => number <= block);
+        await writer.store(block, encodeRange({ ...message.range, to: block, blocks }));
+        writer.close();
+      }
+      if (step === 'replaced') await removeMessages(nats, LEDGER_STREAM, [message.sequence]);
+      await expect(refuseHalfRewound(kv)).rejects.toThrow('a rewind was interrupted');
+      await rewind(nats, kv, await planRewind(nats, block));
+      await expectEnd(block);
+    }
+  });
+
+  test('fails if another process writes while messages are removed, and is completed by being run again', async () => {
+    await fill(BLOCKS.slice(0, -1));
+    const foreign = await TestLedger.open(nats);
+    const late: Kv = {
+      ...kv,
+      // Set just before messages are removed.
+      async put(key, value) {
+        await foreign.publish(BLOCKS.slice(-1));
+        return await kv.put(key, value);
+      },
+    };
+    const message = 'another process wrote LEDGER during the rewind';
+    await expect(rewind(nats, late, await planRewind(nats, 5))).rejects.toThrow(message);
+    foreign.close();
+    await expect(refuseHalfRewound(kv)).rejects.toThrow('a rewind was interrupted');
+    await rewind(nats, kv, await planRewind(nats, 5));
+    await expectEnd(5);
+  });
 });
 
 test('a LEDGER of version 0.1 is refused with what to do', async () => {
@@ -194,4 +243,20 @@ test('a LEDGER of version 0.1 is refused with what to do', async () => {
   await expect(newestMessage(nats)).rejects.toThrow(
     /Data of version 0\.1 cannot be read: .* empty/,
   );
+});
+
+test('npm run ledger -- show prints a block', async () => {
+  await fill();
+  const show = (...args: string[]) =>
+    run(process.execPath, ['ingest/main.ts', 'ledger', ...args], {
+      env: { ...process.env, NATS_URL: server.url },
+    });
+  const { message, block } = JSON.parse((await show('show', '5')).stdout);
+  expect(message.sequence).toBe((await messageAt(nats, 5))?.sequence);
+  expect(block.hash).toBe(blockHash(5));
+  await expect(show('show', String(LAST + 1))).rejects.toMatchObject({
+    code: 1,
+    stderr: `ledger: LEDGER does not hold block ${LAST + 1}\n`,
+  });
+  await expect(show('shown')).rejects.toMatchObject({ code: 2 });
 });

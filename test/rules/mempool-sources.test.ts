@@ -220,4 +220,12 @@ describe('a connection', () => {
     ).toBeGreaterThan(0);
     expect(life.failures).toEqual([]);
   });
+
+  test('that cannot be opened is replaced by polling heads and the pool', async () => {
+    const { life } = await begin({ sockets: false, refused: new Set() });
+    await life.uses('txpool');
+    await showsPending(life, 'txpool');
+    await network.mine(1);
+    await life.headRead();
+  });
 });
