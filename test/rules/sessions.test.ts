@@ -1,9 +1,5 @@
-// Open event streams of an account in several api processes: quotas, lists, crashed processes, and the
-// seconds of a day.
-import { setTimeout as delay } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Tier } from '../../api/auth/tiers.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import {
@@ -13,7 +9,7 @@ import {
   startApi,
   startBroker,
 } from '../support/feed-harness.ts';
-import { Client } from '../support/raw-client.ts';
+import { ask, caller, eventually, listen, newAccount } from '../support/session-clients.ts';
 
 const FEED = 'sessions-feed';
 const logger = pino({ level: 'silent' });
@@ -22,7 +18,6 @@ let broker: Broker;
 let one: Api;
 let other: Api;
 let nowMs = Date.parse('2026-05-01T12:00:00Z');
-let accounts = 0;
 
 beforeAll(async () => {
   broker = await startBroker();
@@ -37,39 +32,11 @@ afterAll(async () => {
   await broker?.close();
 });
 
-function newAccount(tier: Tier): string {
-  accounts += 1;
-  return `${tier} ${accounts}`;
-}
-
-async function listen(api: Api, account: string): Promise<Client> {
-  const client = new Client(api.port, { headers: { 'X-Account': account } });
-  return await client.until(({ body, ended }) => ended || body.includes('retry: '));
-}
-
-async function ask(api: Api, account: string, path: string) {
-  const headers = { 'X-Account': account };
-  const response = await fetch(`http://127.0.0.1:${api.port}${path}`, { headers });
-  return JSON.parse(await response.text());
-}
-
-async function eventually<T>(probe: () => Promise<T>, wanted: (value: T) => boolean): Promise<T> {
-  for (;;) {
-    const value = await probe();
-    if (wanted(value)) return value;
-    await delay(20);
-  }
-}
-
 /** The sessions of another process, whose connection can be cut without warning. */
 async function process(): Promise<{ sessions: Sessions; crash: () => Promise<void> }> {
   const nats = await connectNats({ url: broker.url, name: 'another process' });
   const sessions = await Sessions.start({ nats, logger, now: () => nowMs });
   return { sessions, crash: () => nats.close() };
-}
-
-function caller(account: string, tier: Tier) {
-  return { keyHash: 'a key', account, tier };
 }
 
 describe('open streams of an account', () => {
