@@ -101,8 +101,9 @@ async function* everyOrder<Shown extends object>(
 ): AsyncGenerator<Shown> {
   for (let fills = first; ; ) {
     for (const fill of withoutRepeats(fills)) yield show(fill);
-    if (fills.length < PAGE_FILLS_MAX) return;
-    const cursor = fillCursor.parse(cursorOf(fills.at(-1) as Fill));
+    const last = fills.at(-1);
+    if (last === undefined || fills.length < PAGE_FILLS_MAX) return;
+    const cursor = fillCursor.parse(cursorOf(last));
     fills = await readPage(call, conditionId, { ...input, cursor }, PAGE_FILLS_MAX);
   }
 }

@@ -5,7 +5,7 @@
  */
 
 /** Names separated by white space. */
-function namesOf(text: string): ReadonlySet<string> {
+export function namesOf(text: string): ReadonlySet<string> {
   return new Set(text.trim().split(/\s+/));
 }
 
@@ -361,18 +361,7 @@ export const TABLE_FUNCTIONS = namesOf(`
 `);
 
 /** Suffixes that turn an aggregate function into another one. */
-export const AGGREGATE_COMBINATORS: readonly string[] = [
-  ...[
-    'argmax',
-    'argmin',
-    'array',
-    'distinct',
-    'foreach',
-    'if',
-    'map',
-    'merge',
-    'null',
-    'ordefault',
-  ],
-  ...['ornull', 'resample', 'simplestate', 'state', 'tuple'],
-];
+export const AGGREGATE_COMBINATORS = namesOf(`
+  argmax argmin array distinct foreach if map merge null ordefault ornull resample simplestate
+  state tuple
+`);

@@ -7,6 +7,7 @@ import {
   AGGREGATE_COMBINATORS,
   CLOSED_FUNCTIONS,
   FUNCTIONS,
+  namesOf,
   SYNTAX,
   TABLE_FUNCTIONS,
 } from './functions.ts';
@@ -17,46 +18,50 @@ export class RefusedStatementError extends Error {
 }
 
 /** Databases whose tables an analyst may read. */
-export const ANALYST_DATABASES: ReadonlySet<string> = new Set([
-  ...['analyst', 'fillstream', 'information_schema', 'INFORMATION_SCHEMA'],
-]);
+export const ANALYST_DATABASES = namesOf(`
+  analyst fillstream information_schema INFORMATION_SCHEMA
+`);
 
 /** Tables of `system` that describe SQL and our tables, and tell nothing about the machine or other users. */
-const SYSTEM_TABLES = new Set([
-  ...['aggregate_function_combinators', 'collations', 'columns', 'data_type_families', 'databases'],
-  ...['formats', 'functions', 'keywords', 'numbers', 'numbers_mt', 'one', 'settings', 'tables'],
-  ...['table_functions', 'time_zones', 'zeros', 'zeros_mt'],
-]);
+const SYSTEM_TABLES = namesOf(`
+  aggregate_function_combinators collations columns data_type_families databases formats
+  functions keywords numbers numbers_mt one settings tables table_functions time_zones zeros
+  zeros_mt
+`);
 
 /** The first line of a tree: the statements that an analyst may run. */
 const STATEMENTS = new Set([
-  ...['DescribeQuery', 'Explain EXPLAIN', 'Explain EXPLAIN AST', 'Explain EXPLAIN ESTIMATE'],
-  ...['Explain EXPLAIN PIPELINE', 'Explain EXPLAIN QUERY TREE', 'Explain EXPLAIN SYNTAX'],
-  ...['ExistsDatabaseQuery', 'ExistsDictionaryQuery', 'ExistsTableQuery', 'ExistsViewQuery'],
-  ...[
-    'SelectWithUnionQuery',
-    'ShowColumns',
-    'ShowCreateDatabaseQuery',
-    'ShowCreateDictionaryQuery',
-  ],
-  ...['ShowCreateTableQuery', 'ShowCreateViewQuery', 'ShowFunctions', 'ShowTables'],
+  'DescribeQuery',
+  'Explain EXPLAIN',
+  'Explain EXPLAIN AST',
+  'Explain EXPLAIN ESTIMATE',
+  'Explain EXPLAIN PIPELINE',
+  'Explain EXPLAIN QUERY TREE',
+  'Explain EXPLAIN SYNTAX',
+  'ExistsDatabaseQuery',
+  'ExistsDictionaryQuery',
+  'ExistsTableQuery',
+  'ExistsViewQuery',
+  'SelectWithUnionQuery',
+  'ShowColumns',
+  'ShowCreateDatabaseQuery',
+  'ShowCreateDictionaryQuery',
+  'ShowCreateTableQuery',
+  'ShowCreateViewQuery',
+  'ShowFunctions',
+  'ShowTables',
 ]);
 
 /** Nodes below the first line. The names of `Function`, `Identifier` and `TableIdentifier` are checked, too. */
-const KINDS = new Set([
-  ...['ArrayJoin', 'Asterisk', 'ColumnsExceptTransformer', 'ColumnsListMatcher'],
-  ...[
-    'ColumnsRegexpMatcher',
-    'ColumnsReplaceTransformer',
-    'ColumnsReplaceTransformer::Replacement',
-  ],
-  ...['ColumnsTransformerList', 'ExpressionList', 'Function', 'Identifier', 'InterpolateElement'],
-  ...['Literal', 'OrderByElement', 'QualifiedAsterisk', 'QualifiedColumnsListMatcher'],
-  ...['QualifiedColumnsRegexpMatcher', 'SampleRatio', 'SelectIntersectExceptQuery', 'SelectQuery'],
-  ...['SelectWithUnionQuery', 'Subquery', 'TableExpression', 'TableIdentifier', 'TableJoin'],
-  ...['TablesInSelectQuery', 'TablesInSelectQueryElement', 'WindowDefinition', 'WindowListElement'],
-  'WithElement',
-]);
+const KINDS = namesOf(`
+  ArrayJoin Asterisk ColumnsExceptTransformer ColumnsListMatcher ColumnsRegexpMatcher
+  ColumnsReplaceTransformer ColumnsReplaceTransformer::Replacement ColumnsTransformerList
+  ExpressionList Function Identifier InterpolateElement Literal OrderByElement QualifiedAsterisk
+  QualifiedColumnsListMatcher QualifiedColumnsRegexpMatcher SampleRatio
+  SelectIntersectExceptQuery SelectQuery SelectWithUnionQuery Subquery TableExpression
+  TableIdentifier TableJoin TablesInSelectQuery TablesInSelectQueryElement WindowDefinition
+  WindowListElement WithElement
+`);
 
 /** A line of the tree: indentation, kind, and name (`file (alias x) (children 1)`). */
 const LINE = /^( *)(\S+)(?: (.*?))?(?: \(alias .*\))?(?: \(children \d+\))?$/;
@@ -125,7 +130,9 @@ function refuseFunction(name: string): void {
   let plain: string | undefined = known;
   while (plain !== undefined && !CLOSED_FUNCTIONS.has(plain)) {
     if (FUNCTIONS.has(plain)) return;
-    const end: string | undefined = AGGREGATE_COMBINATORS.find((suffix) => plain?.endsWith(suffix));
+    const end: string | undefined = [...AGGREGATE_COMBINATORS].find((suffix) =>
+      plain?.endsWith(suffix),
+    );
     plain = end && plain.slice(0, -end.length);
   }
   throw refused(`the function ${name} is not open to analysts`);

@@ -1,6 +1,6 @@
 /** Limits that a shell has set for its programs (`ulimit`), and that the service cannot raise. */
 
-/** The embedded ClickHouse of a demo has up to 300 files open; its merges and many clients need more. */
+/** The embedded ClickHouse of a demo had 220 files open; a larger one has more, and each client of the api needs one. */
 const OPEN_FILES_MIN = 1_024;
 
 type Limit = { readonly hard: number | 'unlimited'; readonly soft: number | 'unlimited' };

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -122,6 +122,23 @@ describe('npm start', () => {
     const started = lines.filter((line) => line.event === 'starting').map(({ name }) => name);
     expect(started).not.toContain('clickhouse');
     expect(started).not.toContain('devnet');
+  });
+
+  test.each([
+    ['ulimit -n 256', 'infra/local/up.ts', /only 256 files may be open/],
+    [
+      'ulimit -v 6000000',
+      'infra/local/clickhouse/main.ts',
+      /5859 MB of virtual memory \(ulimit -v\)/,
+    ],
+  ])('names the limit after %s in one line', (limit, module, reason) => {
+    const data = `${directory.path}/limited`;
+    const command = `${limit}; exec "$0" ${module} --port 0 --data ${data}`;
+    const { status, stderr } = spawnSync('/bin/sh', ['-c', command, process.execPath], {
+      encoding: 'utf8',
+    });
+    expect([status, stderr.trim().split('\n').length]).toEqual([1, 1]);
+    expect(stderr).toMatch(reason);
   });
 
   test('refuses an old Node with one line that names what it needs', async () => {
@@ -274,6 +291,15 @@ describe('npm start', () => {
       return found.length === mined.length ? found : undefined;
     });
     expect(rows.every((row) => row.takers === '1')).toBe(true);
+  });
+
+  test('waits for the service before it, which is still stopping', async () => {
+    service ??= await startService(data, { args: TRADING });
+    const { up } = service;
+    up.kill('SIGINT');
+    await up.event('stopping');
+    service = await startService(data, { args: TRADING });
+    expect(await up.exit).toBe(0);
   });
 
   test('starts again after kill −9 of the supervisor and the api, on the same port', async () => {

@@ -60,6 +60,8 @@ export function forbiddenSources({ file, root, port }: Targets): string[] {
     `(SELECT hostName() AS a)`,
     `(SELECT 1 AS a WHERE 1 IN (SELECT length(value) FROM system.server_settings))`,
     `(SELECT 1 AS a WHERE 'x' IN system.disks)`,
+    `dictionary('${file}')`,
+    `(SELECT dictGet('${file}', 'a', 1) AS a)`,
     `(SELECT joinGet('default.x', 'a', 1) AS a)`,
     `(SELECT catboostEvaluate('${file}', 1) AS a)`,
     `(SELECT sleep(1) AS a)`,

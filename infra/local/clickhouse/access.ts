@@ -38,7 +38,10 @@ const LIMITS = new Map([
 
 /** Limits that a caller may lower. */
 const LOWERABLE = new Set([
-  ...['max_execution_time', 'max_memory_usage', 'max_result_bytes', 'max_result_rows'],
+  'max_execution_time',
+  'max_memory_usage',
+  'max_result_bytes',
+  'max_result_rows',
   'max_threads',
 ]);
 
