@@ -310,7 +310,7 @@ const domainSeparators = new Map<string, Hex>();
  * EIP-712 hash of an order of `exchange` on chain `chainId`. Calldata, logs and order books share this identity;
  * it is topic 1 of the order's OrderFilled log. `words` are all its fields except the signature.
  */
-export function orderHash(words: OrderWords, exchange: Hex, chainId: number): Hex {
+function orderHash(words: OrderWords, exchange: Hex, chainId: number): Hex {
   const key = `${chainId}:${exchange}`;
   const separator =
     domainSeparators.get(key) ??

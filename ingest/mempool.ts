@@ -38,13 +38,13 @@ export type MempoolSetting = IngestConfig['MEMPOOL'];
 /**
  * The sources to try, best first. If none is usable, the source is `off`, and matches are first seen in blocks.
  */
-export function sourcesOf(setting: MempoolSetting): readonly MempoolSource[] {
+function sourcesOf(setting: MempoolSetting): readonly MempoolSource[] {
   if (setting === 'auto') return ['full', 'alchemy', 'hashes', 'txpool'];
   return setting === 'off' ? [] : [setting];
 }
 
 /** Parameters of the subscription. */
-export function subscriptionOf(
+function subscriptionOf(
   source: Exclude<MempoolSource, 'txpool'>,
   exchanges: readonly string[],
 ): readonly unknown[] {

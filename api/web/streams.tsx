@@ -40,14 +40,12 @@ export function Streams() {
           named filters that the service keeps, for programs that listen to <code>/streams/…</code>
         </p>
       </div>
-      {account.data === undefined ? null : (
-        <Quotas
-          account={account.data}
-          streams={data ?? []}
-          sessions={sessions.data?.data.length ?? 0}
-          usedSeconds={sessions.data?.used_seconds_today ?? 0}
-        />
-      )}
+      <Quotas
+        account={account.data}
+        streams={data ?? []}
+        sessions={sessions.data?.data.length ?? 0}
+        usedSeconds={sessions.data?.used_seconds_today ?? 0}
+      />
       {failed === undefined ? null : <Problem problem={failed.problem} answer={failed} />}
       <StreamForm onDone={changed} />
       {data === undefined ? (
@@ -121,38 +119,41 @@ function Watch(props: {
   );
 }
 
+/** Takes the same room while the account is loading, so that nothing below it moves. */
 function Quotas(props: {
-  readonly account: Account;
+  readonly account: Account | undefined;
   readonly streams: readonly Stream[];
   readonly sessions: number;
   readonly usedSeconds: number;
 }) {
-  const { tier } = props.account;
+  const tier = props.account?.tier;
+  const most = (limit: number | undefined) => (limit === undefined ? '–' : count(limit));
   const naked = props.streams.filter(isUnfiltered);
   const used = span(props.usedSeconds * 1_000);
+  const seconds = tier?.stream_seconds_per_day;
   return (
     <dl class="tiles quotas">
-      <Tile name="Tier">{tier.name}</Tile>
+      <Tile name="Tier">{tier?.name ?? '–'}</Tile>
       <Tile name="Streams">
-        {count(props.streams.length)} <small>of {count(tier.max_streams)}</small>
+        {count(props.streams.length)} <small>of {most(tier?.max_streams)}</small>
       </Tile>
       <Tile name="Without a filter">
-        {count(naked.length)} <small>of {count(tier.max_naked_streams)}</small>
+        {count(naked.length)} <small>of {most(tier?.max_naked_streams)}</small>
       </Tile>
       <Tile name="Open sessions">
-        {count(props.sessions)} <small>of {count(tier.max_sessions)}</small>
+        {count(props.sessions)} <small>of {most(tier?.max_sessions)}</small>
       </Tile>
       <Tile name="Streamed today">
         {used}{' '}
         <small>
-          {tier.stream_seconds_per_day === null
+          {seconds === null
             ? 'no limit'
-            : `of ${span(tier.stream_seconds_per_day * 1_000)}`}
+            : `of ${seconds === undefined ? '–' : span(seconds * 1_000)}`}
         </small>
       </Tile>
       <Tile name="Most traders, tags, series">
-        {count(tier.max_filter_addrs)} · {count(tier.max_filter_tags)} ·{' '}
-        {count(tier.max_filter_series)}
+        {most(tier?.max_filter_addrs)} · {most(tier?.max_filter_tags)} ·{' '}
+        {most(tier?.max_filter_series)}
       </Tile>
     </dl>
   );

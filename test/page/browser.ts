@@ -21,6 +21,13 @@ export const MISSING =
 /** A container's root has no sandbox of its own; the page under test is ours. */
 export const SWITCHES = ['--no-sandbox', '--disable-dev-shm-usage'];
 
+export const PHONE = {
+  viewport: { width: 390, height: 844 },
+  deviceScaleFactor: 2,
+  isMobile: true,
+  hasTouch: true,
+};
+
 export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: CHROMIUM ?? '', args: SWITCHES });
 }
@@ -58,6 +65,8 @@ export async function open(
     reducedMotion: 'reduce',
     ...context,
   });
+  // Other tests run at the same time.
+  own.setDefaultTimeout(120_000);
   if (clock) await own.clock.install();
   const page = await own.newPage();
   const foreign: string[] = [];

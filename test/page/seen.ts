@@ -1,7 +1,7 @@
 /** What a reader sees on the page: texts of tables, and the rows of a tape. */
 import type { Locator, Page } from 'playwright-core';
-import { expect } from 'vitest';
-import { until } from '../support/service.ts';
+import { expect, vi } from 'vitest';
+import type { Watched } from './browser.ts';
 
 /** What of a table's row these tests read; the types of the browser are not those of Node. */
 type TableRow = {
@@ -13,9 +13,30 @@ type TableRow = {
 export async function texts(rows: Locator): Promise<string[][]> {
   return await rows.evaluateAll((all) =>
     (all as unknown as TableRow[]).map((row) =>
-      [...row.cells].map((cell) => cell.innerText.trim()),
+      [...row.cells].map((cell) => cell.innerText.trim().replace(/\s+/g, ' ')),
     ),
   );
+}
+
+/** The table shows in these columns what `rows` makes of the page's newest answer, which is returned. */
+export async function compareRows<Answer>(
+  { page, answer }: Watched,
+  path: string,
+  table: string,
+  columns: readonly number[],
+  rows: (answer: Answer) => readonly (readonly string[])[],
+): Promise<Answer> {
+  const newest = answer<Answer>(path);
+  const shown = await texts(page.locator(`${table} tbody tr`));
+  expect(shown.map((cells) => columns.map((column) => cells[column]))).toEqual(rows(newest));
+  return newest;
+}
+
+/** `compareRows`, as soon as both are of the same moment. */
+export function expectRows<Answer>(
+  ...table: Parameters<typeof compareRows<Answer>>
+): Promise<Answer> {
+  return agree(() => compareRows(...table));
 }
 
 /** Scrolls the tape to so many pixels from its top. */
@@ -26,19 +47,8 @@ export async function scrollTo(page: Page, top: number): Promise<void> {
 }
 
 /** Holds as soon as what is shown and what was answered last are of the same moment. */
-export async function agree(check: () => Promise<void>): Promise<void> {
-  let last: unknown;
-  const deadline = Date.now() + 30_000;
-  await until(async () => {
-    try {
-      await check();
-      return true;
-    } catch (error) {
-      last = error;
-      if (Date.now() > deadline) throw last;
-      return undefined;
-    }
-  });
+export function agree<Value>(check: () => Promise<Value>): Promise<Value> {
+  return vi.waitFor(check, { timeout: 120_000, interval: 100 });
 }
 
 /** Waits until the text is among those of the elements. */
@@ -65,23 +75,6 @@ export async function positions(page: Page): Promise<string[]> {
     .evaluateAll((all) => (all as unknown as TableRow[]).map((row) => row.dataset.cursor ?? ''));
 }
 
-export const SETTLED_ROWS = 21;
-
-/** How many of the oldest rows of the tape are neither final nor void. */
-export async function pendingAmongOldest(page: Page): Promise<number> {
-  await scrollTo(page, 1e9);
-  const rows = (await texts(page.locator('tr[data-cursor]'))).slice(-SETTLED_ROWS);
-  return SETTLED_ROWS - rows.filter(([, state = '']) => /final|void/.test(state)).length;
-}
-
-type Shown = {
-  readonly position: string;
-  readonly state: string;
-  readonly price: string;
-  readonly usdc: string;
-  readonly struck: boolean;
-};
-
 /** Whether each row is struck through. */
 export async function struck(rows: Locator): Promise<boolean[]> {
   return await rows.locator('.c-market').evaluateAll((all) => {
@@ -90,34 +83,4 @@ export async function struck(rows: Locator): Promise<boolean[]> {
     };
     return all.map((one) => getComputedStyle(one).textDecorationLine === 'line-through');
   });
-}
-
-/** Whether there is a row in the middle of what is seen of the tape, and not only the space of one. */
-const IS_BUILT = `(() => {
-  const { x, y, width, height } = document.querySelector('.tape-scroll').getBoundingClientRect();
-  const there = document.elementFromPoint(x + width / 2, y + height / 2);
-  return there?.closest('tr[data-cursor]') !== null;
-})()`;
-
-/** Read at once: rows may be built between two readings. */
-const BUILT_ROWS = `[...document.querySelectorAll('tr[data-cursor]')].map((row) => {
-  const [, state, , price, usdc] = [...row.cells].map((cell) => cell.innerText);
-  const { textDecorationLine } = getComputedStyle(row.querySelector('.c-market'));
-  const struck = textDecorationLine === 'line-through';
-  return { position: row.dataset.cursor, state, price, usdc, struck };
-})`;
-
-/** Every row of a paused tape, newest first, by scrolling through it. */
-export async function allRows(page: Page): Promise<Shown[]> {
-  const found = new Map<string, Shown>();
-  const height = await page
-    .locator('.tape-scroll')
-    .evaluate((element) => (element as unknown as { scrollHeight: number }).scrollHeight);
-  for (let top = 0; top <= height; top += 300) {
-    await scrollTo(page, top);
-    // Its rows are built after it is scrolled. Frames do not show when: a test may hold the page's clock.
-    await expect.poll(() => page.evaluate(IS_BUILT)).toBe(true);
-    for (const row of await page.evaluate<Shown[]>(BUILT_ROWS)) found.set(row.position, row);
-  }
-  return [...found.values()].sort((a, b) => Number(BigInt(b.position) - BigInt(a.position)));
 }

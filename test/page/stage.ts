@@ -1,46 +1,80 @@
 /**
- * The stage of the page's tests: the service with a trading devnet as a user starts it, a browser, and
- * after each test a look at what a page must never do.
+ * The stage of the page's tests: a running service, a browser and an account for each file, and after each
+ * test a look at what a page must never do.
  */
 import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect } from 'vitest';
-import { freePort } from '../../infra/local/ports.ts';
-import { type Service, startService, temporaryDirectory } from '../support/service.ts';
-import { launch, open, type Watched } from './browser.ts';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest';
+import { KEY_IN_TEXT, KEYS_BUCKET } from '../../api/auth/keys.ts';
+import type { Tier } from '../../api/auth/tiers.ts';
+import type { LeaderboardV1, TraderHours, TraderMarkets } from '../../api/client/index.ts';
+import { NatsConfig, readConfig } from '../../infra/config.ts';
+import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { issueKey } from '../support/api-harness.ts';
+import { answerOf, query } from '../support/service.ts';
+import { CHROMIUM, launch, MISSING, open, type Watched } from './browser.ts';
+import { agree } from './seen.ts';
+import type { Place } from './service.ts';
 
 /** What Chromium itself writes of an answer that is an error, and of a server that is gone. */
 const NETWORK_ERROR = /^Failed to load resource: /;
 
-export type Stage = {
-  readonly service: Service;
-  readonly url: string;
-  readonly key: string;
-  /** A tab of its own session at this path, with the key unless another is given. */
-  at(path: string, options?: Parameters<typeof open>[2]): Promise<Watched>;
-  /**
-   * Address of the best trader of the longest time frame who was active in three hours and has a market
-   * resolved: what the tests step through. The very best may have traded once.
-   */
-  leader(): Promise<string>;
-  /** Addresses of the first three traders of the leaderboard, in lower case. */
-  leaders(): Promise<readonly string[]>;
-};
-
-type Board = { traders: { profile: { address: string } }[] };
-
-/** For the tests of the block that calls it. */
-export function useStage(): Stage {
-  let directory: ReturnType<typeof temporaryDirectory>;
-  let service: Service;
+/** For the tests of the file that calls it: on the service that all files share, or on one's own. */
+export function useStage(place: () => Place = () => inject('place')) {
   let browser: Browser;
+  let key: string;
   let tab: Watched | undefined;
   // Found once: any trader who was fit for the tests stays so.
   let leader: string | undefined;
   let leaders: readonly string[] | undefined;
 
+  const stage = {
+    get url(): string {
+      return place().ready.url;
+    },
+    /** Of an account that no other file has. */
+    get key(): string {
+      return key;
+    },
+    get: <Answer>(path: string): Promise<Answer> => answerOf(stage.url, key, path),
+    query: (sql: string) => query(place().ready.clickhouse_url, sql),
+    nats: () => connectNats({ ...natsOptions(readConfig(NatsConfig, place().env)), name: 'test' }),
+    /** A key of an account of its own. */
+    async issue(tier: Tier): Promise<string> {
+      const nats = await stage.nats();
+      const issued = await issueKey(await openKv(nats, KEYS_BUCKET, { replicas: 1 }), tier, {
+        account: crypto.randomUUID(),
+      });
+      await nats.close();
+      const headers = { 'X-Service-Key': issued };
+      // It is known within a second.
+      await agree(async () => {
+        expect((await fetch(`${stage.url}/v2/user/me`, { headers })).status).toBe(200);
+      });
+      return issued;
+    },
+    /** A tab of its own session at this path, with the key unless another is given. */
+    async at(path: string, options: Parameters<typeof open>[2] = {}): Promise<Watched> {
+      tab = await open(browser, stage.url, { key, path, ...options });
+      return tab;
+    },
+    /**
+     * Address of the best trader of the longest time frame who was active in three hours and has a market
+     * resolved: what the tests step through. The very best may have traded once.
+     */
+    async leader(): Promise<string> {
+      leader ??= await findLeader();
+      return leader;
+    },
+    /** Addresses of the first three traders of the leaderboard, in lower case. */
+    async leaders(): Promise<readonly string[]> {
+      leaders ??= await best(3);
+      return leaders;
+    },
+  };
+
   async function best(limit: number): Promise<readonly string[]> {
-    const path = `/v1/analytics/leaderboard?limit=${limit}`;
-    const { traders } = await service.get<Board>(path);
+    const { traders } = await stage.get<LeaderboardV1>(`/v1/analytics/leaderboard?limit=${limit}`);
     return traders.map(({ profile }) => profile.address);
   }
 
@@ -48,8 +82,8 @@ export function useStage(): Stage {
     for (const address of await best(50)) {
       const path = `/v2/traders/${address}`;
       const [{ stats }, { total_count }] = await Promise.all([
-        service.get<{ stats: unknown[] }>(`${path}/hourly_stats`),
-        service.get<{ total_count: number }>(`${path}/markets?is_active=false&limit=1`),
+        stage.get<TraderHours>(`${path}/hourly_stats`),
+        stage.get<TraderMarkets>(`${path}/markets?is_active=false&limit=1`),
       ]);
       if (stats.length >= 3 && total_count > 0) return address;
     }
@@ -57,21 +91,13 @@ export function useStage(): Stage {
   }
 
   beforeAll(async () => {
-    directory = temporaryDirectory();
-    // A fixed port, so that a restarted api is found where it was.
-    const port = await freePort();
-    const args = ['--port', String(port), '--history-days', '4', '--demo-rate', '8'];
-    [service, browser] = await Promise.all([
-      startService(`${directory.path}/data`, { args }),
-      launch(),
-    ]);
+    if (CHROMIUM === undefined) return;
+    [key, browser] = await Promise.all([stage.issue('pro'), launch()]);
   });
 
-  afterAll(async () => {
-    await browser?.close();
-    await service?.up.stop();
-    directory?.remove();
-  });
+  afterAll(() => browser?.close());
+
+  beforeEach(({ skip }) => skip(CHROMIUM === undefined, MISSING));
 
   afterEach(async () => {
     const done = tab;
@@ -79,31 +105,8 @@ export function useStage(): Stage {
     await done?.close();
     expect(done?.foreign ?? []).toEqual([]);
     expect((done?.errors ?? []).filter((text) => !NETWORK_ERROR.test(text))).toEqual([]);
-    expect((done?.urls ?? []).filter((one) => one.includes(service.ready.key))).toEqual([]);
+    expect((done?.urls ?? []).filter((one) => KEY_IN_TEXT.test(one))).toEqual([]);
   });
 
-  return {
-    get service() {
-      return service;
-    },
-    get url() {
-      return service.ready.url;
-    },
-    get key() {
-      return service.ready.key;
-    },
-    async at(path, options = {}) {
-      const { url, key } = service.ready;
-      tab = await open(browser, url, { key, path, ...options });
-      return tab;
-    },
-    async leader() {
-      leader ??= await findLeader();
-      return leader;
-    },
-    async leaders() {
-      leaders ??= await best(3);
-      return leaders;
-    },
-  };
+  return stage;
 }

@@ -1,13 +1,12 @@
 /**
  * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data of a
- * real devnet: look around, run the examples, and be refused everything else. Four examples are compared
+ * real devnet: look around and run the examples. What is refused: rules/analyst-guard.test.ts. Four examples are compared
  * with sums over the raw rows, computed here without SQL.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { weightedUsd } from '../../api/analytics/trader-windows.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import {
   type Devnet,
   rpc,
@@ -16,6 +15,7 @@ import {
   temporaryDirectory,
   until,
 } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../sql/analyst/examples');
 const NAMES = readdirSync(EXAMPLES).sort();
@@ -355,46 +355,5 @@ describe('the examples', () => {
       expect(Number(row.seconds_before)).toBeGreaterThanOrEqual(0);
       expect(Number(row.seconds_before)).toBeLessThan(3_600);
     }
-  });
-});
-
-describe('an analyst may not', () => {
-  test.each([
-    ['write', "INSERT INTO fillstream.balances (trader_hex) VALUES ('00')", 'readonly mode'],
-    ['drop', 'DROP TABLE fillstream.bookings', 'readonly mode'],
-    ['replace a view', 'CREATE OR REPLACE VIEW fills AS SELECT 1', 'readonly mode'],
-    [
-      'read a file',
-      "SELECT * FROM file('/etc/hosts', 'LineAsString')",
-      'the function file is not open to analysts',
-    ],
-    [
-      'reach a host',
-      "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')",
-      'the function url',
-    ],
-    ['take more memory', 'SELECT 1 SETTINGS max_memory_usage = 0', 'readonly mode'],
-  ])('%s', async (_, statement, words) => {
-    const { status, text } = await ask(statement);
-    expect(status).toBeGreaterThanOrEqual(400);
-    expect(text).toMatch(/^Code: \d+\. DB::Exception: /);
-    expect(text).toContain(words);
-  });
-
-  test('run for ever', async () => {
-    const { text } = await ask('SELECT sum(cityHash64(number)) FROM numbers(1000000000000)', {
-      max_execution_time: '1',
-    });
-    expect(text).toContain('TIMEOUT_EXCEEDED');
-  });
-
-  test('fill the memory', async () => {
-    const { text } = await ask('SELECT length(groupArray(number)) FROM numbers(1000000000)');
-    expect(text).toContain('MEMORY_LIMIT_EXCEEDED');
-  });
-
-  test('take more than a million rows', async () => {
-    const { text } = await ask('SELECT number FROM numbers(1000001)');
-    expect(text).toContain('TOO_MANY_ROWS_OR_BYTES');
   });
 });

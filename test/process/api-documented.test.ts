@@ -3,29 +3,27 @@
  * description says. What a parameter does is stated once by its name, so an endpoint that gains one is
  * held to it, and a parameter that nothing here knows fails.
  */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { OpenApi, Operation } from '../../api/openapi.ts';
 import { addressOf, MARKETS } from '../support/api-bookings.ts';
 import { NOW } from '../support/api-expected.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
+import { forFile } from '../support/for-file.ts';
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
 let schemas: OpenApi['components']['schemas'];
 let operations: readonly (readonly [path: string, operation: Operation])[];
 
 const NOT_ANALYTICS = /\/stream|\/user\/|\/tiers|\/final_matches|\/recent_matches|\/search/;
 
 beforeAll(async () => {
-  seeded = await startSeeded();
   const document: OpenApi = (await get(`${seeded.api.url}/openapi.json`, undefined)).body;
   schemas = document.components.schemas;
   operations = Object.entries(document.paths).flatMap(([path, { get: operation }]) =>
     operation === undefined || NOT_ANALYTICS.test(path) ? [] : [[path, operation] as const],
   );
 });
-
-afterAll(() => seeded?.stop());
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of many shapes, compared and not trusted.
 type Element = any;
@@ -77,6 +75,39 @@ function bound(field: string, sign: 1 | -1, unit = 1) {
     expect(list.map((entry) => entry.profile)).toEqual(kept.map((entry) => entry.profile));
     expect(body.total_count).toBe(kept.length);
   };
+}
+
+/** What each order sorts by, from the greatest; the first is the default. By the end of the path. */
+const FIGURES: Readonly<Record<string, Readonly<Record<string, (entry: Element) => number>>>> = {
+  '/leaderboard': {
+    pnl: (entry) => Number(entry.total_pnl),
+    roi: (entry) => Number(entry.roi),
+    win_rate: (entry) => Number(entry.win_rate),
+    market_count: (entry) => Number(entry.markets_count),
+    volume: (entry) => Number(entry.total_volume),
+  },
+  '/v2/markets': {
+    volume_24h: (entry) => entry.volume_24h,
+    volume: (entry) => entry.volume,
+    traders: (entry) => entry.traders,
+    change_24h: (entry) => entry.change_24h,
+    newest: (entry) => Date.parse(entry.first_match_at),
+    closing: (entry) => -Date.parse(entry.market.end_date || '9999-01-01'),
+  },
+  '/positions': {
+    value: (position) => position.value,
+    pnl: (position) => position.pnl,
+    age: (position) => -Date.parse(position.first_trade_at),
+    last_trade: (position) => Date.parse(position.last_trade_at),
+  },
+};
+
+/** The answer has just some of the elements, but not none, in their order. */
+async function keeps({ ask, whole }: Subject, query: Query, isKept: (entry: Element) => boolean) {
+  const kept = whole.list.filter(isKept);
+  expect(kept.length).toBeGreaterThan(0);
+  expect(kept.length).toBeLessThan(whole.list.length);
+  expect((await ask(query)).list).toEqual(kept);
 }
 
 /** What each parameter does, by its name. */
@@ -135,30 +166,22 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect((await ask({ q: 'event-1001' })).list).toEqual(named('1001'));
     expect((await ask({ q: 'question nowhere' })).list).toEqual([]);
   },
-  async event({ ask, whole }) {
-    const kept = whole.list.filter((entry) => entry.market.event_slug === 'event-1005');
-    expect(kept).toHaveLength(1);
-    expect((await ask({ event: 'EVENT-1005' })).list).toEqual(kept);
-  },
-  async sort_by(subject) {
-    const { ask, whole } = subject;
-    if (subject.path === '/v2/markets') return await sortedMarkets(subject);
-    if (subject.path.endsWith('/positions')) return await sortedPositions(subject);
-    expect((await ask({ sort_by: 'pnl' })).list).toEqual(whole.list);
-    const fields = {
-      pnl: 'total_pnl',
-      roi: 'roi',
-      win_rate: 'win_rate',
-      market_count: 'markets_count',
-      volume: 'total_volume',
-    } as const;
-    for (const [value, field] of Object.entries(fields)) {
-      const { list } = await ask({ sort_by: value });
-      const values = list.map((entry) => Number(entry[field]));
+  event: (subject) =>
+    keeps(subject, { event: 'EVENT-1005' }, (entry) => entry.market.event_slug === 'event-1005'),
+  async sort_by({ ask, path, whole }) {
+    const [form = ''] = Object.keys(FIGURES).filter((end) => path.endsWith(end));
+    const figures = Object.entries(FIGURES[form] ?? {});
+    const more: Query = form === '/positions' ? { status: 'all' } : {};
+    expect((await ask({ sort_by: figures[0]?.[0] ?? '' })).list).toEqual(whole.list);
+    for (const [sort_by, figureOf] of figures) {
+      const query = { ...more, sort_by };
+      const { list } = await ask(query);
+      expect(list.length).toBeGreaterThan(2);
+      const values = list.map(figureOf);
       expect(values).toEqual(values.toSorted((a, b) => b - a));
-      expect((await ask({ sort_by: value, order: 'asc' })).list).toEqual(list.toReversed());
-      const cursor = cursorOf(await ask({ sort_by: value, limit: '2' }));
-      expect((await ask({ sort_by: value, cursor })).list).toEqual(list.slice(2));
+      expect((await ask({ ...query, order: 'asc' })).list).toEqual(list.toReversed());
+      const cursor = cursorOf(await ask({ ...query, limit: '2' }));
+      expect((await ask({ ...query, cursor })).list).toEqual(list.slice(2));
     }
   },
   async tag({ ask, whole }) {
@@ -194,12 +217,11 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
       kept.map((entry) => entry.profile),
     );
   },
-  async status({ ask, whole, path }) {
+  async status(subject) {
+    const { ask, whole, path } = subject;
     if (path === '/v2/markets') {
       for (const status of ['open', 'closed', 'resolved']) {
-        const kept = whole.list.filter((entry) => entry.status === status);
-        expect(kept.length).toBeGreaterThan(0);
-        expect((await ask({ status })).list).toEqual(kept);
+        await keeps(subject, { status }, (entry) => entry.status === status);
       }
       return;
     }
@@ -213,37 +235,20 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     }
   },
   async market(subject) {
-    const { ask, path, whole } = subject;
-    if (path.includes('leaderboard')) return await boardOfMarket(subject);
-    const kept = whole.list.filter((trade) => trade.market.id === 1005);
-    expect(kept).not.toEqual([]);
+    if (subject.path.includes('leaderboard')) return await boardOfMarket(subject);
     for (const market of ['1005', 'market-1005', `0x${MARKETS[5]?.conditionId}`]) {
-      expect((await ask({ market })).list).toEqual(kept);
+      await keeps(subject, { market }, (trade) => trade.market.id === 1005);
     }
   },
-  async side({ ask, whole }) {
-    for (const side of ['BUY', 'SELL']) {
-      const kept = whole.list.filter((trade) => trade.side === side);
-      expect(kept).not.toEqual([]);
-      expect((await ask({ side })).list).toEqual(kept);
-    }
+  async side(subject) {
+    for (const side of ['BUY', 'SELL']) await keeps(subject, { side }, (one) => one.side === side);
   },
-  async min_usdc({ ask, whole }) {
-    const kept = whole.list.filter((trade) => trade.usdc >= 100_000_000);
-    expect(kept.length).toBeLessThan(whole.list.length);
-    expect((await ask({ min_usdc: '100' })).list).toEqual(kept);
-  },
-  async max_usdc({ ask, whole }) {
-    const kept = whole.list.filter((trade) => trade.usdc <= 100_000_000);
-    expect(kept.length).toBeLessThan(whole.list.length);
-    expect((await ask({ max_usdc: '100' })).list).toEqual(kept);
-  },
-  async is_active({ ask, whole }) {
-    for (const active of [true, false]) {
-      const kept = whole.list.filter((entry) => (entry.market.resolved_at === '') === active);
-      expect(kept).not.toEqual([]);
-      expect((await ask({ is_active: String(active) })).list).toEqual(kept);
-    }
+  min_usdc: (subject) => keeps(subject, { min_usdc: '100' }, ({ usdc }) => usdc >= 100_000_000),
+  max_usdc: (subject) => keeps(subject, { max_usdc: '100' }, ({ usdc }) => usdc <= 100_000_000),
+  async is_active(subject) {
+    const isActive = (entry: Element) => entry.market.resolved_at === '';
+    await keeps(subject, { is_active: 'true' }, isActive);
+    await keeps(subject, { is_active: 'false' }, (entry) => !isActive(entry));
   },
   async include_orders({ ask }) {
     const [yes, no] = [
@@ -273,12 +278,10 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(day.list[0].pnl).toHaveLength(24);
     expect(six.list[0].pnl).toEqual(day.list[0].pnl.slice(-6));
   },
-  async outcome({ ask, whole }) {
-    expect((await ask({ outcome: 'both' })).body).toEqual(whole.body);
+  async outcome(subject) {
+    expect((await subject.ask({ outcome: 'both' })).body).toEqual(subject.whole.body);
     for (const outcome of [0, 1]) {
-      const kept = whole.list.filter((entry) => entry.outcome_index === outcome);
-      expect(kept.length).toBeGreaterThan(0);
-      expect((await ask({ outcome: String(outcome) })).list).toEqual(kept);
+      await keeps(subject, { outcome: `${outcome}` }, (one) => one.outcome_index === outcome);
     }
   },
   async points({ ask, whole }) {
@@ -306,12 +309,11 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
       expect(starts).toEqual(starts.map((_, i) => (starts[0] ?? 0) + i * seconds));
     }
   },
-  async from({ ask, whole }) {
+  async from(subject) {
     const from = NOW - 2 * DAY;
-    const kept = whole.list.filter((entry) => endOf(entry) > from);
-    expect(kept.length).toBeLessThan(whole.list.length);
-    expect((await ask({ from: String(from) })).list).toEqual(kept);
-    expect((await ask({ from: new Date(from * 1_000).toISOString() })).list).toEqual(kept);
+    for (const text of [String(from), new Date(from * 1_000).toISOString()]) {
+      await keeps(subject, { from: text }, (entry) => endOf(entry) > from);
+    }
   },
   async to({ ask, whole }) {
     const to = NOW - 2 * DAY;
@@ -324,25 +326,6 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
   },
 };
 
-/** Each order of markets sorts by its figure, both ways, and has cursors. */
-async function sortedMarkets({ ask }: Subject): Promise<void> {
-  for (const [sort_by, figureOf] of Object.entries({
-    volume_24h: (entry: Element) => entry.volume_24h,
-    volume: (entry: Element) => entry.volume,
-    traders: (entry: Element) => entry.traders,
-    change_24h: (entry: Element) => entry.change_24h,
-    newest: (entry: Element) => Date.parse(entry.first_match_at),
-    closing: (entry: Element) => -Date.parse(entry.market.end_date || '9999-01-01'),
-  })) {
-    const { list } = await ask({ sort_by });
-    const figures = list.map(figureOf);
-    expect(figures).toEqual(figures.toSorted((a, b) => b - a));
-    expect((await ask({ sort_by, order: 'asc' })).list).toEqual(list.toReversed());
-    const cursor = cursorOf(await ask({ sort_by, limit: '2' }));
-    expect((await ask({ sort_by, cursor })).list).toEqual(list.slice(2));
-  }
-}
-
 /** A leaderboard of one market, by each of its names. */
 async function boardOfMarket({ ask, whole }: Subject): Promise<void> {
   const { body, list } = await ask({ market: '1003' });
@@ -350,25 +333,6 @@ async function boardOfMarket({ ask, whole }: Subject): Promise<void> {
   expect(list).not.toEqual(whole.list);
   expect((await ask({ market: 'market-1003' })).body).toEqual(body);
   expect((await ask({ market: `0x${MARKETS[3]?.conditionId}` })).body).toEqual(body);
-}
-
-/** Each order of positions sorts by its figure, both ways, and has cursors. */
-async function sortedPositions({ ask, whole }: Subject): Promise<void> {
-  expect((await ask({ sort_by: 'value' })).list).toEqual(whole.list);
-  for (const [sort_by, figureOf] of Object.entries({
-    value: (position: Element) => position.value,
-    pnl: (position: Element) => position.pnl,
-    age: (position: Element) => -Date.parse(position.first_trade_at),
-  })) {
-    const query = { sort_by, status: 'all' };
-    const { list } = await ask(query);
-    expect(list.length).toBeGreaterThan(2);
-    const figures = list.map(figureOf);
-    expect(figures).toEqual(figures.toSorted((a, b) => b - a));
-    expect((await ask({ ...query, order: 'asc' })).list).toEqual(list.toReversed());
-    const cursor = cursorOf(await ask({ ...query, limit: '2' }));
-    expect((await ask({ ...query, cursor })).list).toEqual(list.slice(2));
-  }
 }
 
 test('every documented parameter of analytics does what it says', async () => {

@@ -4,79 +4,59 @@
  */
 
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
-import {
-  get,
-  issueKey,
-  ROUTES,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from '../support/api-harness.ts';
+import { get, issueKey, ROUTES, startStores } from '../support/api-harness.ts';
 import { flipBytes } from '../support/damage.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
 import { until } from '../support/service.ts';
+import { startClickHouse, startNats } from '../support/stack.ts';
 
 const QUERY_MS_MAX = 700;
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
+const stores = forFile(startStores);
 let key: string;
 
 beforeAll(async () => {
-  directory = await temporaryDirectory();
-  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
-  nats = await startNats(`${directory.path}/nats`);
-  key = await issueKey(nats.bucket, 'pro');
-});
-
-afterAll(async () => {
-  await nats?.stop();
-  await clickhouse?.stop();
-  await directory?.remove();
+  key = await issueKey(stores.nats.bucket, 'pro');
 });
 
 describe('503 unavailable', () => {
   test('is the response when ClickHouse is down, and /readyz says so', async () => {
-    const closed = await startApi({ clickhouseUrl: await unusedUrl(), nats });
+    const closed = await stores.serve({ clickhouseUrl: 'http://127.0.0.1:9' });
     await expectUnavailable(closed.url);
     await closed.stop();
   });
 
   test('is the response when ClickHouse accepts connections and never responds', async () => {
-    const { url, stop } = await blackHole();
-    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
+    using silent = await serve(() => undefined);
+    const slow = await stores.serve({ clickhouseUrl: silent.url, queryMsMax: QUERY_MS_MAX });
     await expectUnavailable(slow.url);
     await slow.stop();
-    await stop();
   });
 
   test('holds for more requests than there are connections to ClickHouse', async () => {
-    const { url, stop } = await blackHole();
-    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
+    using silent = await serve(() => undefined);
+    const slow = await stores.serve({ clickhouseUrl: silent.url, queryMsMax: QUERY_MS_MAX });
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => get(`${slow.url}/v1/markets/1`, key)),
     );
     expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([503]));
     await slow.stop();
-    await stop();
   });
 
   test('is the response to a query that takes too long', async () => {
-    const hurried = await startApi({ clickhouseUrl: clickhouse.url, nats, queryMsMax: 1 });
+    const hurried = await stores.serve({ queryMsMax: 1 });
     const { status, body } = await get(`${hurried.url}/v1/analytics/leaderboard`, key);
     expect([status, body.error]).toEqual([503, 'unavailable']);
     await hurried.stop();
   });
 
   test('is the response while ClickHouse shuts down', async () => {
-    const own = await startClickHouse(`${directory.path}/clickhouse-2`);
-    const ending = await startApi({ clickhouseUrl: own.url, nats });
+    const own = await startClickHouse(`${stores.path}/clickhouse-2`);
+    const ending = await stores.serve({ clickhouseUrl: own.url });
     const statuses = new Set<number>();
     const isOver = new AbortController();
     const askUntilItIsOver = async () => {
@@ -97,9 +77,9 @@ describe('503 unavailable', () => {
   });
 
   test('is the response to an unknown key while NATS is down; known keys keep working', async () => {
-    const own = await startNats(`${directory.path}/nats-2`);
+    const own = await startNats(`${stores.path}/nats-2`);
     const known = await issueKey(own.bucket, 'pro');
-    const cut = await startApi({ clickhouseUrl: clickhouse.url, nats: own });
+    const cut = await stores.serve({ nats: own });
     await own.server.stop();
     const { status, body, headers } = await get(`${cut.url}/v1/markets/1`, generateKey('pro'));
     expect([status, body.error, headers.get('retry-after')]).toEqual([503, 'unavailable', '2']);
@@ -111,8 +91,8 @@ describe('503 unavailable', () => {
   });
 
   test('does not affect cached leaderboards, the feed and the documents', async () => {
-    const own = await startClickHouse(`${directory.path}/clickhouse-2`);
-    const api = await startApi({ clickhouseUrl: own.url, nats });
+    const own = await startClickHouse(`${stores.path}/clickhouse-2`);
+    const api = await stores.serve({ clickhouseUrl: own.url });
     const path = `${api.url}/v1/analytics/leaderboard?limit=7`;
     const before = await get(path, key);
     expect(before.status).toBe(200);
@@ -136,7 +116,7 @@ describe('503 unavailable', () => {
   });
 
   test('is the response while data is damaged, and /readyz names the table', async () => {
-    const data = `${directory.path}/clickhouse-3`;
+    const data = `${stores.path}/clickhouse-3`;
     const own = await startClickHouse(data);
     const rows = 'SELECT number, unhex(hex(MD5(toString(number)))) FROM numbers(5000)';
     await own.client.command({ query: `INSERT INTO balances (block_number, trader) ${rows}` });
@@ -147,7 +127,7 @@ describe('503 unavailable', () => {
     });
     const [part] = await parts.json<{ path: string }>();
     flipBytes(join(data, part?.path ?? ''), /\.bin$/);
-    const api = await startApi({ clickhouseUrl: own.url, nats });
+    const api = await stores.serve({ clickhouseUrl: own.url });
     const check = async () => (await get(`${api.url}/readyz`, undefined)).body.checks.clickhouse;
     expect(await check()).toEqual({ ready: true, detail: 'responds' });
     const read = own.client.query({ query: 'SELECT sum(cityHash64(*)) FROM balances' });
@@ -178,7 +158,7 @@ describe('503 unavailable', () => {
       endSessionsOf: () => undefined,
       recent: () => Promise.reject(new Error('nobody asks')),
     };
-    const unready = await startApi({ clickhouseUrl: clickhouse.url, nats, feed });
+    const unready = await stores.serve({ feed });
     const { status, body } = await get(`${unready.url}/readyz`, undefined);
     expect(status).toBe(503);
     expect(body.checks.feed).toEqual({ ready: false, detail: 'cannot be read' });
@@ -207,36 +187,4 @@ async function expectUnavailable(url: string) {
   );
   const ready = await get(`${url}/readyz`, undefined);
   expect([ready.status, ready.body.checks.clickhouse.ready]).toEqual([503, false]);
-}
-
-/** A server that accepts and stays silent. */
-async function blackHole() {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => undefined);
-  });
-  const url = await listen(server);
-  return {
-    url,
-    async stop() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}
-
-async function unusedUrl(): Promise<string> {
-  const server = createServer();
-  const url = await listen(server);
-  server.close();
-  await once(server, 'close');
-  return url;
-}
-
-async function listen(server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
@@ -13,11 +12,7 @@ import {
   startEndpoint,
   startStillDevnet,
 } from '../support/chain-harness.ts';
-import { SEED as TEST_SEED } from '../support/seed.ts';
 import { type JsonLine, rpc, start, temporaryDirectory, until } from '../support/service.ts';
-
-const SEED = TEST_SEED;
-const KILLS = 4;
 
 const directory = temporaryDirectory();
 let devnet: StillDevnet;
@@ -85,7 +80,7 @@ async function expectBalances(nats: Nats): Promise<void> {
   expect([...read].toSorted()).toEqual([...new Set(traders)].toSorted());
 }
 
-describe(`backfill (TEST_SEED=${SEED})`, () => {
+describe('backfill', () => {
   test('ends after --to-block with code 0; run again it continues; LEDGER is the chain in its order', async () => {
     await withLedger('plain', async ({ nats, ingest }) => {
       expect(await ingest(`backfill --from-block 0 --to-block ${last - 530}`).exit).toBe(0);
@@ -118,30 +113,6 @@ describe(`backfill (TEST_SEED=${SEED})`, () => {
       expect(await gap.exit).toBe(1);
       expect(gap.errors()).toContain('a gap is never left');
     });
-  });
-
-  test(`killed ${KILLS} times anywhere and started again, it is as if nothing had been`, async () => {
-    let state = SEED;
-    const dice = () => {
-      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-      return state / 2 ** 32;
-    };
-    // Slow answers of small ranges: the kills meet every stage.
-    const slow = await startEndpoint(devnet.url, limitRange(20));
-    try {
-      await withLedger('killed', async ({ nats, ingest }) => {
-        for (let kill = 0; kill < KILLS; kill++) {
-          const run = ingest(`backfill --from-block 0 --to-block ${last}`, { RPC_URL: slow.url });
-          await delay(300 + dice() * 700);
-          run.kill('SIGKILL');
-          await run.exit;
-        }
-        expect(await ingest(`backfill --from-block 0 --to-block ${last}`).exit).toBe(0);
-        await expectWhole(nats);
-      });
-    } finally {
-      await slow.close();
-    }
   });
 
   test('killed while it reads earlier resolutions, it continues where LEDGER ends', async () => {

@@ -1,68 +1,53 @@
 /** `fillstream` as a user runs it: packed and installed, in every runtime that is here, against the real api. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  appendFileSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { addressOf } from '../support/api-bookings.ts';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { addressOf, insertBookings } from '../support/api-bookings.ts';
+import { EDGE_NOW, NOW, random } from '../support/api-expected.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { positionOf, publish, publishFinal } from '../support/feed-harness.ts';
-import { runtimesHere } from '../support/runtimes.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
+import { installPackage, runtimesHere } from '../support/runtimes.ts';
 import { until } from '../support/service.ts';
 import { address, match } from '../unit/feed-matches.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
 const TRADER = addressOf(3);
+const SPAN = ['--from', '2020-01-01', '--to', '2040-01-01'];
+const ALL_FILLS = ['export', 'fills', ...SPAN];
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
+const installed = forFile(() => installPackage(join(ROOT, 'api/cli')));
 let directory: string;
 let program: string;
-let files: string[];
 let child: ChildProcess | undefined;
 let published = 0;
 
 beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'fillstream-cli-'));
-  const packed = await run('npm', ['pack', '--json', '--pack-destination', directory], {
-    cwd: join(ROOT, 'api/cli'),
-  });
-  const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
-  files = listed.map(({ path }: { path: string }) => path).sort();
-  writeFileSync(join(directory, 'package.json'), '{}');
-  await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
+  ({ directory } = installed);
   program = join(directory, 'node_modules/.bin/fillstream');
-  seeded = await startSeeded();
+  // `export` ends with the present, long before the clock of the made-up exchange.
+  const past = random.map((row) => {
+    return { ...row, time: row.time - (NOW - EDGE_NOW), block: row.block - 20_000_000 };
+  });
+  await insertBookings(seeded.clickhouse.client, past, 9_000_000);
 });
 
 afterEach(() => {
   child?.kill('SIGKILL');
 });
 
-afterAll(async () => {
-  await seeded?.stop();
-  rmSync(directory, { recursive: true, force: true });
-});
-
 function environment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   return {
     ...{ ...process.env, FILLSTREAM_URL: seeded.api.url, FILLSTREAM_KEY: seeded.key },
-    // Deno's; it would ask another host for a newer version of itself.
-    ...{ DENO_DIR: join(directory, '.deno'), DENO_NO_UPDATE_CHECK: '1' },
-    ...more,
+    ...{ ...installed.env, ...more },
   };
 }
 
@@ -75,6 +60,15 @@ async function cli(args: readonly string[], more: NodeJS.ProcessEnv = {}) {
     stderr,
   } = await run(process.execPath, [program, ...args], options).catch((error) => error);
   return { code, stdout: String(stdout), stderr: String(stderr) };
+}
+
+/** Runs a line of the shell, in which $0 and $1 run the program. */
+async function shell(line: string, argument: string, options: readonly string[] = []) {
+  const args = [...options, '-c', line, process.execPath, program, argument];
+  const { code = 0, ...said } = await run('bash', args, {
+    ...{ cwd: directory, env: environment() },
+  }).catch((error) => error);
+  return { code, stdout: String(said.stdout), stderr: String(said.stderr) };
 }
 
 /** Starts a command that does not end by itself. */
@@ -106,10 +100,16 @@ async function trade(count: number): Promise<string[]> {
   return made.map(({ txHash }) => txHash);
 }
 
+/** The blocks of the made-up exchange are not in the order of their times. */
+const sorted = (text: string) => linesOf(text).sort().join('\n');
+
+/** ClickHouse, for whoever asks without a user. */
+const analyst = () => `http://${new URL(seeded.clickhouse.url).host}/`;
+
 const linesOf = (text: string) => text.split('\n').filter((line) => line !== '');
 
 test('the package holds one program, its documentation and its licence', async () => {
-  expect(files).toEqual(['LICENSE', 'README.md', 'dist/fillstream.js', 'package.json']);
+  expect(installed.files).toEqual(['LICENSE', 'README.md', 'dist/fillstream.js', 'package.json']);
 });
 
 test('npx runs it from a checkout', async () => {
@@ -207,19 +207,15 @@ describe('a command that reads', () => {
   });
 
   test('exports more from ClickHouse than a query may return, except to Parquet', async () => {
-    const { host } = new URL(seeded.clickhouse.url);
-    const args = ['export', 'fills', '--from', '2020-01-01', '--to', '2040-01-01'];
     const fillsOf = (search: string, format: string) => {
-      const CLICKHOUSE_URL = `http://${host}/${search}`;
-      return cli([...args, '--format', format], { CLICKHOUSE_URL, FILLSTREAM_KEY: '' });
+      const CLICKHOUSE_URL = `${analyst()}${search}`;
+      return cli([...ALL_FILLS, '--format', format], { CLICKHOUSE_URL, FILLSTREAM_KEY: '' });
     };
     for (const format of ['csv', 'json']) {
       const whole = await fillsOf('', format);
       const inParts = await fillsOf('?max_result_rows=200', format);
       expect(linesOf(whole.stdout).length).toBeGreaterThan(1_000);
       expect(inParts).toMatchObject({ code: 0, stderr: '' });
-      // The blocks of the made-up exchange are not in the order of their times.
-      const sorted = (text: string) => linesOf(text).sort().join('\n');
       // To show the difference of long texts would take minutes.
       expect(sorted(inParts.stdout) === sorted(whole.stdout)).toBe(true);
     }
@@ -230,10 +226,9 @@ describe('a command that reads', () => {
   });
 
   test('exports everything once although a quota refuses some parts', async () => {
-    const { host } = new URL(seeded.clickhouse.url);
     const refusals = ['QUOTA_EXCEEDED', 'TOO_MANY_SIMULTANEOUS_QUERIES'];
     let asked = 0;
-    const limited = createServer(async (request, response) => {
+    using limited = await serve(async (request, response) => {
       asked += 1;
       const code = asked % 5 === 0 ? refusals.pop() : undefined;
       if (code !== undefined) {
@@ -241,39 +236,32 @@ describe('a command that reads', () => {
         return;
       }
       const body = await text(request);
-      const answer = await fetch(`http://${host}${request.url}`, { method: 'POST', body });
+      const answer = await fetch(analyst().slice(0, -1) + request.url, { method: 'POST', body });
       response.writeHead(answer.status).end(Buffer.from(await answer.arrayBuffer()));
-    }).listen(0, '127.0.0.1');
-    await once(limited, 'listening');
-    const { port } = limited.address() as AddressInfo;
-    const CLICKHOUSE_URL = `http://127.0.0.1:${port}/?max_result_rows=200`;
+    });
+    const CLICKHOUSE_URL = `${limited.url}/?max_result_rows=200`;
     const env = { CLICKHOUSE_URL, FILLSTREAM_KEY: '' };
-    const args = ['export', 'fills', '--from', '2020-01-01', '--to', '2040-01-01'];
-    const whole = await cli(args, { ...env, CLICKHOUSE_URL: `http://${host}/` });
-    const refused = await cli(args, env);
-    limited.close();
+    const whole = await cli(ALL_FILLS, { ...env, CLICKHOUSE_URL: analyst() });
+    const refused = await cli(ALL_FILLS, env);
     expect(refusals).toEqual([]);
     expect(refused.code).toBe(0);
     expect(refused.stderr).toMatch(/^(fillstream: waiting, .*\((QUOTA|TOO_MANY)\w+\).*\n){2}$/);
-    const sorted = (all: string) => linesOf(all).sort().join('\n');
     expect(sorted(refused.stdout) === sorted(whole.stdout)).toBe(true);
   });
 
   test('exports a time, a trader and a market from ClickHouse', async () => {
-    const { host } = new URL(seeded.clickhouse.url);
-    const env = { CLICKHOUSE_URL: `http://${host}/`, FILLSTREAM_KEY: '' };
-    const span = ['--from', '2020-01-01', '--to', '2040-01-01'];
-    const csv = await cli(['export', 'fills', ...span], env);
+    const env = { CLICKHOUSE_URL: analyst(), FILLSTREAM_KEY: '' };
+    const csv = await cli(ALL_FILLS, env);
     expect(csv).toMatchObject({ code: 0, stderr: '' });
     expect(linesOf(csv.stdout)[0]).toContain('"trader"');
     expect(linesOf(csv.stdout).length).toBeGreaterThan(1_000);
-    const parquet = await cli(['export', 'fills', ...span, '--format', 'parquet'], env);
+    const parquet = await cli([...ALL_FILLS, '--format', 'parquet'], env);
     expect(parquet.stdout.slice(0, 4)).toBe('PAR1');
     const rowsOf = async (...filters: string[]) => {
       const { stdout } = await cli(['export', 'fills', ...filters, '--format', 'json'], env);
       return linesOf(stdout).map((line) => JSON.parse(line));
     };
-    const everything = await rowsOf(...span);
+    const everything = await rowsOf(...SPAN);
     const own = (row: { trader: string }) => row.trader === TRADER.toLowerCase();
     const ofTrader = await rowsOf('--trader', TRADER);
     expect(ofTrader.length).toBeGreaterThan(0);
@@ -287,12 +275,12 @@ describe('a command that reads', () => {
     }
     const sold = inMarket.filter((row) => own(row) && row.side === 'SELL');
     const filters = ['--trader', TRADER, '--market', '1002', '--side', 'SELL'];
-    expect(await rowsOf(...filters, ...span)).toEqual(sold);
+    expect(await rowsOf(...filters, ...SPAN)).toEqual(sold);
     expect(await cli(['export', 'fills', '--trader', '0x12'], env)).toMatchObject({
       code: 2,
       stderr: /--trader must be an address: 0x12/,
     });
-    const nowhere = await cli(['export', 'fills', ...span], {
+    const nowhere = await cli(ALL_FILLS, {
       CLICKHOUSE_URL: 'http://127.0.0.1:9',
     });
     expect(nowhere).toMatchObject({
@@ -406,15 +394,8 @@ describe('tail', () => {
   });
 
   test('an export whose reader ends early fails', async () => {
-    const command = '"$0" "$1" export trader $2 --format json | true';
-    const { code } = await run(
-      'bash',
-      ['-o', 'pipefail', '-c', command, process.execPath, program, TRADER],
-      { env: environment(), cwd: directory },
-    ).then(
-      () => ({ code: 0 }),
-      (error) => error,
-    );
+    const line = '"$0" "$1" export trader $2 --format json | true';
+    const { code } = await shell(line, TRADER, ['-o', 'pipefail']);
     expect(code).toBe(1);
   });
 
@@ -422,19 +403,10 @@ describe('tail', () => {
     const from = await present();
     // More than a pipe holds.
     await trade(200);
-    const { code, stdout, stderr } = await run(
-      'sh',
-      [
-        '-c',
-        '"$0" "$1" tail --format json --from $2 | head -n 1; "$0" "$1" top --format json | head -n 1',
-        process.execPath,
-        program,
-        from,
-      ],
-      { env: environment(), cwd: directory },
-    ).then(
-      (done) => ({ code: 0, ...done }),
-      (error) => error,
+    const first = '| head -n 1; "$0" "$1" top --format json | head -n 1';
+    const { code, stdout, stderr } = await shell(
+      `"$0" "$1" tail --format json --from $2 ${first}`,
+      from,
     );
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(linesOf(stdout).length).toBeGreaterThan(0);

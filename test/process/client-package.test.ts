@@ -4,17 +4,17 @@
  */
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { OPEN_API } from '../../api/docs.ts';
 import { CHROMIUM, launch, MISSING } from '../page/browser.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { positionOf, publish, publishFinal } from '../support/feed-harness.ts';
-import { runtimesHere } from '../support/runtimes.ts';
+import { forFile } from '../support/for-file.ts';
+import { installPackage, runtimesHere } from '../support/runtimes.ts';
 import { match } from '../unit/feed-matches.ts';
 
 const run = promisify(execFile);
@@ -22,32 +22,19 @@ const ROOT = join(import.meta.dirname, '../..');
 const CLIENT = join(ROOT, 'api/client');
 const SCRIPT_BYTES_MAX = 12 * 1024;
 
+const seeded = forFile(startSeeded);
+const installed = forFile(() => installPackage(CLIENT));
 let directory: string;
-let files: string[];
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
 
 beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'fillstream-client-'));
-  const packed = await run('npm', ['pack', '--json', '--pack-destination', directory], {
-    cwd: CLIENT,
-  });
-  const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
-  files = listed.map(({ path }: { path: string }) => path);
-  await writeFile(join(directory, 'package.json'), '{"type":"module"}');
-  await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
-  seeded = await startSeeded();
+  ({ directory } = installed);
   const matches = [1, 2, 3].map((n) => match(n));
   await publish(seeded.nats.nats, 'FEED', matches);
   await publishFinal(seeded.nats.nats, 'FEED', matches.slice(2));
 });
 
-afterAll(async () => {
-  await seeded?.stop();
-  await rm(directory, { recursive: true, force: true });
-});
-
 test('holds its code, types, README and licence, and little of it', async () => {
-  expect(files.sort()).toEqual(
+  expect(installed.files).toEqual(
     [
       'LICENSE',
       'README.md',
@@ -157,8 +144,7 @@ function environment(): NodeJS.ProcessEnv {
   const { api, key } = seeded;
   return {
     ...{ ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, CURSOR: positionOf(1) },
-    // Deno's; it would ask another host for a newer version of itself.
-    ...{ DENO_DIR: join(directory, '.deno'), DENO_NO_UPDATE_CHECK: '1' },
+    ...installed.env,
   };
 }
 

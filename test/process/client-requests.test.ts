@@ -1,10 +1,5 @@
 /** The client's requests against an api with data: every endpoint, pages, errors and retries. */
-
-import { once } from 'node:events';
-import { createServer as createHttpServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   ApiError,
   ConnectionError,
@@ -16,23 +11,34 @@ import { ENDPOINTS } from '../../api/docs.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
 import { until } from '../support/service.ts';
 
 const TRADER = addressOf(3);
 const MARKET = '1002';
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
 let fillstream: Fillstream;
 
 beforeAll(async () => {
-  seeded = await startSeeded();
   fillstream = client();
 });
 
-afterAll(() => seeded?.stop());
-
 function client(options: Partial<Options> = {}): Fillstream {
   return new Fillstream({ url: seeded.api.url, key: seeded.key, ...options });
+}
+
+/** A client, and the requests that it has sent. */
+function counting() {
+  const requests: string[] = [];
+  const counted = client({
+    fetch: (url, init) => {
+      requests.push(`${init.method} ${new URL(url).pathname}`);
+      return fetch(url, init);
+    },
+  });
+  return { requests, counted };
 }
 
 async function all<Entry>(entries: AsyncIterable<Entry>): Promise<Entry[]> {
@@ -60,13 +66,7 @@ test('a DELETE is not repeated unless it was certainly not carried out', async (
 
 describe('an endpoint', () => {
   test('is a method each, whose request the API serves', async () => {
-    const requests: string[] = [];
-    const counted = client({
-      fetch: (url, init) => {
-        requests.push(`${init.method} ${new URL(url).pathname}`);
-        return fetch(url, init);
-      },
-    });
+    const { requests, counted } = counting();
     const { v1 } = counted;
     const stream = await counted.createStream({ name: 'mine', tags: ['crypto'] });
     const made = await counted.createKey({ label: 'a key' });
@@ -144,15 +144,9 @@ describe('a list', () => {
   });
 
   test('requests no page that nobody asks for', async () => {
-    let requests = 0;
-    const counted = client({
-      fetch: (url, init) => {
-        requests += 1;
-        return fetch(url, init);
-      },
-    });
+    const { requests, counted } = counting();
     for await (const _ of counted.traderTrades(TRADER, { limit: 2 })) break;
-    expect(requests).toBe(1);
+    expect(requests).toHaveLength(1);
   });
 });
 
@@ -190,38 +184,30 @@ describe('an error', () => {
   });
 
   test('comes in time from a server that does not answer', async () => {
-    const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    using server = await serve(() => undefined);
+    const { url } = server;
     const mute = client({ url, retry: false, timeoutMs: 200 });
     await expect(mute.me()).rejects.toThrow('no response within 200 ms');
     const gone = AbortSignal.timeout(100);
     await expect(client({ url }).me({ signal: gone })).rejects.toBe(
       await new Promise((resolve) => gone.addEventListener('abort', () => resolve(gone.reason))),
     );
-    server.close();
   });
 });
 
 test('the key goes to no other server, also if the server redirects to one', async () => {
   const keys: unknown[] = [];
-  const other = createHttpServer((request, response) => {
+  using other = await serve((request, response) => {
     keys.push(request.headers['x-service-key']);
     response.end('{}');
-  }).listen(0, '127.0.0.1');
-  const server = createHttpServer((_, response) => {
-    const { port } = other.address() as AddressInfo;
-    response.writeHead(307, { Location: `http://127.0.0.1:${port}/` }).end();
-  }).listen(0, '127.0.0.1');
-  await Promise.all([once(other, 'listening'), once(server, 'listening')]);
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  await expect(client({ url }).me()).rejects.toMatchObject({ name: 'ApiError', status: 307 });
+  });
+  using server = await serve((_, response) => {
+    response.writeHead(307, { Location: other.url }).end();
+  });
+  await expect(client({ url: server.url }).me()).rejects.toMatchObject({
+    ...{ name: 'ApiError', status: 307 },
+  });
   expect(keys).toEqual([]);
-  for (const one of [server, other]) {
-    one.close();
-    one.closeAllConnections();
-  }
 });
 
 describe('a request whose answer is lost', () => {

@@ -2,11 +2,8 @@
  * The client's event streams against the feed on a real nats-server: whatever happens to its connection, a
  * program gets each event once and in order, or a gap.
  */
-import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, describe, expect, test, vi } from 'vitest';
 import {
   ApiError,
   ConnectionError,
@@ -20,42 +17,23 @@ import { openWriter } from '../../infra/nats/writer.ts';
 import { encodeFeedEvent, feedMessageId, feedSequelId } from '../../ingest/contract.ts';
 import {
   type Api,
-  Feeds,
   hashes,
-  makeStream,
   positionOf,
   publish,
   publishFinal,
-  startApi,
-  startBroker,
+  startFeeds,
 } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { Front } from '../support/front.ts';
-import { SEED as TEST_SEED } from '../support/seed.ts';
-import {
-  address,
-  fill,
-  hash,
-  match,
-  naivelyPasses,
-  randomMatch,
-  seeded,
-} from '../unit/feed-matches.ts';
+import { serve } from '../support/http-server.ts';
+import { generator, SEED as TEST_SEED } from '../support/seed.ts';
+import { address, fill, hash, match, naivelyPasses, randomMatch } from '../unit/feed-matches.ts';
 
-let feeds: Feeds;
+const feeds = forFile(startFeeds);
 const fronts: Front[] = [];
-const servers: Server[] = [];
-
-beforeAll(async () => {
-  feeds = await Feeds.start();
-});
 
 afterAll(async () => {
   for (const front of fronts) front.close();
-  for (const server of servers) {
-    server.close();
-    server.closeAllConnections();
-  }
-  await feeds?.close();
 });
 
 async function frontOf(api: Api): Promise<Front> {
@@ -68,6 +46,9 @@ async function frontOf(api: Api): Promise<Front> {
 function client(url: string, options: Partial<Options> = {}): Fillstream {
   return new Fillstream({ url, key: 'unused', ...options });
 }
+
+const clientOf = ({ port }: Api, options: Partial<Options> = {}) =>
+  client(`http://127.0.0.1:${port}`, options);
 
 /** The first events of a stream. */
 async function take<Event>(events: AsyncIterable<Event>, count: number): Promise<Event[]> {
@@ -88,7 +69,7 @@ describe('a stream', () => {
   ])('gives each event once and in order, whichever byte it is cut behind (%j)', async (query) => {
     const seed = TEST_SEED;
     console.info(`TEST_SEED=${seed}`);
-    const random = seeded(seed);
+    const random = generator(seed);
     const { api, stream } = await feeds.over(1, { ringEventsMax: 64 });
     const matches = Array.from({ length: 400 }, (_, n) => randomMatch(n + 2, random));
     const wanted = matches.filter((one) => naivelyPasses(query, one)).map((one) => one.txHash);
@@ -164,55 +145,6 @@ describe('a stream', () => {
     writer.close();
   }
 
-  test('says what is missing when its cursor has expired', async () => {
-    const { api, stream } = await feeds.over(10);
-    await feeds.nats.jsm.streams.purge(stream, { seq: 6 });
-    const late = await feeds.serve(stream, { ringEventsMax: 1 });
-    const events = client(`http://127.0.0.1:${late.port}`).feed({}, { from: positionOf(2) });
-    const seen = await take(events, 4);
-    expect(seen[0]).toEqual({
-      ...{ type: 'gap', cursor: positionOf(2) },
-      data: { requested: Number(positionOf(2)), first_available: Number(positionOf(6)) },
-    });
-    expect(seen.slice(1).map(hashOf)).toEqual(hashes(6, 8));
-    await api.close();
-  });
-
-  test('continues with the lower cursors of a feed that was replaced, behind a gap', async () => {
-    const broker = await startBroker();
-    const stream = 'replaced';
-    await makeStream(broker.nats, stream);
-    await publish(
-      broker.nats,
-      stream,
-      Array.from({ length: 40 }, (_, n) => match(n + 1)),
-    );
-    const api = await startApi({ nats: broker.nats, stream });
-    const front = await frontOf(api);
-    const events = client(front.url).feed({}, { from: positionOf(39) });
-    const seen: FeedEvent[] = [];
-    for await (const event of events) {
-      seen.push(event);
-      if (seen.length === 1) {
-        await broker.replace(async (nats) => {
-          await makeStream(nats, stream);
-          await publish(
-            nats,
-            stream,
-            [1_001, 1_002].map((n) => match(n)),
-          );
-        });
-      }
-      // Between the gap and what follows it.
-      if (event.type === 'gap') front.cut();
-      if (seen.filter(({ type }) => type === 'order').length === 3) break;
-    }
-    expect([...new Set(seen.map(hashOf))]).toEqual([hash(40), 'gap', hash(1_001), hash(1_002)]);
-    expect(Number(events.cursor)).toBeLessThan(Number(positionOf(39)));
-    await api.close();
-    await broker.close();
-  });
-
   test('reconnects when a connection is silent', async () => {
     const { api, stream } = await feeds.over(1, { heartbeatMs: 100 });
     const front = await frontOf(api);
@@ -241,7 +173,7 @@ describe('a stream', () => {
     const { api, stream } = await feeds.over(3, { heartbeatMs: 100 });
     const states: string[] = [];
     const onState = ({ kind }: StreamState) => states.push(kind);
-    const fillstream = client(`http://127.0.0.1:${api.port}`, { silenceMs: 3_000 });
+    const fillstream = clientOf(api, { silenceMs: 3_000 });
     const seen: string[] = [];
     for await (const event of fillstream.feed({}, { from: positionOf(1), onState })) {
       seen.push(hashOf(event));
@@ -255,7 +187,7 @@ describe('a stream', () => {
 
   test('continues after its cursor where a loop was left', async () => {
     const { api } = await feeds.over(5);
-    const events = client(`http://127.0.0.1:${api.port}`).feed({}, { from: positionOf(1) });
+    const events = clientOf(api).feed({}, { from: positionOf(1) });
     expect((await take(events, 2)).map(hashOf)).toEqual(hashes(2, 3));
     await expect.poll(() => api.feed.figures().listeners).toBe(0);
     const reading = take(events, 2);
@@ -265,7 +197,7 @@ describe('a stream', () => {
 
   test('knows its cursor before the first event', async () => {
     const { api, stream } = await feeds.over(5);
-    const events = client(`http://127.0.0.1:${api.port}`).feed();
+    const events = clientOf(api).feed();
     expect(events.cursor).toBe('');
     const reading = take(events, 1);
     await expect.poll(() => events.cursor).toBe(positionOf(5));
@@ -293,11 +225,10 @@ describe('a stream', () => {
     for (const which of ['call', 'client']) {
       const gone = new AbortController();
       const { signal } = gone;
-      const url = `http://127.0.0.1:${api.port}`;
       const reading =
         which === 'call'
-          ? take(client(url).feed({}, { signal }), 1)
-          : take(client(url, { signal }).feed(), 1);
+          ? take(clientOf(api).feed({}, { signal }), 1)
+          : take(clientOf(api, { signal }).feed(), 1);
       await expect.poll(() => api.feed.figures().listeners).toBe(1);
       gone.abort(new Error('enough'));
       await expect(reading).rejects.toThrow('enough');
@@ -307,8 +238,7 @@ describe('a stream', () => {
 
   test('throws what the server refuses for good', async () => {
     const { api } = await feeds.over(1);
-    const url = `http://127.0.0.1:${api.port}`;
-    const refused = await take(client(url).feed({ min_price: 101 }), 1).catch((error) => error);
+    const refused = await take(clientOf(api).feed({ min_price: 101 }), 1).catch((error) => error);
     expect(refused).toBeInstanceOf(ApiError);
     expect(refused).toMatchObject({
       ...{ status: 400, code: 'invalid_request', retryAfterSeconds: 0 },
@@ -321,25 +251,25 @@ describe('a stream', () => {
     const onState = ({ kind }: StreamState) => {
       if (kind === 'live') throw new RangeError('a bug');
     };
-    const events = client(`http://127.0.0.1:${api.port}`).feed({}, { onState });
+    const events = clientOf(api).feed({}, { onState });
     await expect(take(events, 1)).rejects.toThrow(RangeError);
     await expect.poll(() => api.feed.figures().listeners).toBe(0);
   });
 
   test('drops what a server repeats', async () => {
-    const { url } = await serverOf([[7, 8, 7, 8, 9].map((id) => ended(id, String(id))).join('')]);
-    const seen = await take(client(url).feed(), 3);
+    using server = await serverOf([[7, 8, 7, 8, 9].map((id) => ended(id, String(id))).join('')]);
+    const seen = await take(client(server.url).feed(), 3);
     expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8', '9']);
   });
 
   test('outlives its own session, which the server still counts after a kill', async () => {
-    const { url } = await serverOf([ended(7, 'stopping'), 403, 403, ended(8, 'stopping')]);
-    const seen = await take(client(url).feed(), 2);
+    using server = await serverOf([ended(7, 'stopping'), 403, 403, ended(8, 'stopping')]);
+    const seen = await take(client(server.url).feed(), 2);
     expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8']);
   });
 
   test('throws when its session is refused for longer than a lost one can count', async () => {
-    const { url } = await serverOf([ended(7, 'stopping'), 403]);
+    using server = await serverOf([ended(7, 'stopping'), 403]);
     vi.useFakeTimers({ toFake: ['Date'] });
     let refusals = 0;
     const onState = (state: StreamState) => {
@@ -347,7 +277,7 @@ describe('a stream', () => {
       refusals += 1;
       vi.setSystemTime(Date.now() + 500_000);
     };
-    const reading = take(client(url).feed({}, { onState }), 2);
+    const reading = take(client(server.url).feed({}, { onState }), 2);
     await expect(reading).rejects.toMatchObject({ code: 'quota_exceeded' });
     expect(refusals).toBe(2);
     vi.useRealTimers();
@@ -357,8 +287,10 @@ describe('a stream', () => {
     ['begins', [403]],
     ['was ended for', [ended(7, 'quota_used_up'), 403]],
   ])('throws when it %s without quota', async (_, answers) => {
-    const { url } = await serverOf(answers);
-    await expect(take(client(url).feed(), 2)).rejects.toMatchObject({ code: 'quota_exceeded' });
+    using server = await serverOf(answers);
+    await expect(take(client(server.url).feed(), 2)).rejects.toMatchObject({
+      code: 'quota_exceeded',
+    });
   });
 });
 
@@ -366,9 +298,9 @@ const ended = (id: number, reason: string) =>
   `id: ${id}\nevent: end\ndata: {"reason":"${reason}"}\n\n`;
 
 /** A server that breaks rules: each request gets the next answer, blocks of a stream or a status, the last one again. */
-async function serverOf(answers: readonly (string | number)[]) {
+function serverOf(answers: readonly (string | number)[]) {
   let next = 0;
-  const server = createServer((_, response) => {
+  return serve((_, response) => {
     const answer = answers[Math.min(next, answers.length - 1)] ?? '';
     next += 1;
     if (typeof answer === 'number') {
@@ -381,16 +313,12 @@ async function serverOf(answers: readonly (string | number)[]) {
     // Of several answers, the connection that gave the first one ends.
     if (next < answers.length) response.end();
   });
-  servers.push(server);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
 }
 
 describe('a managed stream', () => {
   test('is made, changed and listened to, and ends when it is deleted', async () => {
     const { api, stream } = await feeds.over(1);
-    const fillstream = client(`http://127.0.0.1:${api.port}`);
+    const fillstream = clientOf(api);
     const { id } = await fillstream.createStream({ name: 'mine', addresses: [address(5)] });
     await fillstream.updateSubscription(id, { addresses: [address(6)] });
     expect(await fillstream.streamMeta(id)).toMatchObject({ addresses: [address(6)] });

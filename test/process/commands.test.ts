@@ -1,7 +1,12 @@
 /** The commands of operators say in one line what is wrong, and how to call them. */
+import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
+import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { emptyBlock } from '../../ingest/ledger.ts';
+import { TestLedger } from '../support/publish-ledger.ts';
 import { start } from '../support/service.ts';
+import { startNats } from '../support/stack.ts';
 
 /** Nobody listens there. */
 const AWAY = { NATS_URL: 'nats://127.0.0.1:9', CLICKHOUSE_URL: 'http://127.0.0.1:9' };
@@ -30,4 +35,22 @@ test.each([
   const command = start(module, args);
   expect(await command.exit).toBe(2);
   expect(command.errors()).toMatch(/^\w+: .+\n\n.*npm run/s);
+});
+
+test('ledger show prints a block, and names one that LEDGER does not hold', async () => {
+  const { nats, server, stop } = await startNats();
+  const ledger = await TestLedger.open(nats);
+  const hash = `0x${'5'.repeat(64)}` as const;
+  await ledger.publish([emptyBlock({ number: 5, hash, time: 1 })]);
+  ledger.close();
+  const run = (...args: string[]) =>
+    promisify(execFile)(process.execPath, ['ingest/main.ts', 'ledger', ...args], {
+      env: { ...process.env, NATS_URL: server.url },
+    });
+  const { stdout } = await run('show', '5');
+  expect(JSON.parse(stdout)).toMatchObject({ message: { sequence: 1 }, block: { hash } });
+  const stderr = 'ledger: LEDGER does not hold block 6\n';
+  await expect(run('show', '6')).rejects.toMatchObject({ code: 1, stderr });
+  await expect(run('shown')).rejects.toMatchObject({ code: 2 });
+  await stop();
 });

@@ -1,13 +1,11 @@
 /** Dependencies: the hashes in the lock file, the audit, and the list of components (SBOM). */
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import lock from '../../package-lock.json' with { type: 'json' };
+import { serve } from '../support/http-server.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
@@ -26,18 +24,13 @@ test('every package of this platform has a hash', () => {
 });
 
 test('an audit that cannot be asked fails and says so, unless it is optional', async () => {
-  const registry = createServer((_, response) => response.writeHead(405).end());
-  registry.listen(0, '127.0.0.1');
-  await once(registry, 'listening');
-  const { port } = registry.address() as AddressInfo;
+  using registry = await serve((_, response) => void response.writeHead(405).end());
   const audit = (AUDIT: string) => {
-    const npm_config_registry = `http://127.0.0.1:${port}`;
-    const env = { ...process.env, npm_config_registry, AUDIT };
+    const env = { ...process.env, npm_config_registry: registry.url, AUDIT };
     return run(process.execPath, ['infra/deploy/audit.ts'], { cwd: ROOT, env });
   };
   await expect(audit('')).rejects.toMatchObject({ code: 1, stderr: /^NOT AUDITED: / });
   expect((await audit('optional')).stderr).toMatch(/^NOT AUDITED: /);
-  registry.close();
 });
 
 test('npm run sbom lists every package', async () => {

@@ -12,6 +12,7 @@ import {
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
 import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
+import { compileContracts, formatArtifacts } from '../../infra/local/devnet/compile.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -47,6 +48,11 @@ const MICRO = 1_000_000n;
 const WALLETS = ['a1', 'b2', 'c3', 'd4', 'e5'].map((byte): Hex => `0x${byte.repeat(20)}`);
 const [TAKER = '0x', ANNE = '0x', BEN = '0x', CARL = '0x', POOR = '0x'] = WALLETS;
 const START_CASH = 1_000n * MICRO;
+
+test('artifacts.json is what the contracts compile to (renew: node infra/local/devnet/compile.ts)', () => {
+  const file = new URL('../../infra/local/devnet/artifacts.json', import.meta.url);
+  expect(formatArtifacts(compileContracts())).toBe(readFileSync(file, 'utf8'));
+});
 
 type Receipt = { readonly status: Hex; readonly logs: never[] };
 

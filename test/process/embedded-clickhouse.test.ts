@@ -13,7 +13,7 @@ import {
 } from '@clickhouse/client';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connect, refusal, send, start, stop, stopAll } from '../support/embedded-harness.ts';
+import { connect, refusal, send, startEngine, stopEngine, stopEngines } from '../support/stack.ts';
 
 const SLOW =
   'SELECT count() FROM numbers(1000) WHERE sleepEachRow(0.02) = 0 SETTINGS max_block_size = 5';
@@ -25,13 +25,13 @@ let url: string;
 let client: ClickHouseClient;
 
 beforeAll(async () => {
-  ({ serviceUrl: url } = await start(join(root, 'shared')));
+  ({ serviceUrl: url } = await startEngine(join(root, 'shared')));
   client = connect({ url, max_open_connections: 32 });
 });
 
 afterAll(async () => {
   await client.close();
-  await stopAll();
+  await stopEngines();
   rmSync(root, { recursive: true, force: true });
 });
 
@@ -262,7 +262,7 @@ describe('exactly once', () => {
     const directory = join(root, 'killed');
     let batch = 0;
     for (let round = 0; round < 3; round++) {
-      const { child, serviceUrl: url } = await start(directory);
+      const { child, serviceUrl: url } = await startEngine(directory);
       // `default` is empty at every start.
       await send(url, { method: 'POST', body: 'CREATE DATABASE IF NOT EXISTS own' });
       const own = connect({ url, database: 'own', keep_alive: { enabled: false } });
@@ -276,7 +276,7 @@ describe('exactly once', () => {
       await Promise.all([unacknowledged, once(child, 'exit')]);
       await own.close();
     }
-    const { serviceUrl: url } = await start(directory);
+    const { serviceUrl: url } = await startEngine(directory);
     const own = connect({ url, database: 'own' });
     await insertBatch(own, batch);
     expect(await ledger(own)).toEqual(bothOf(100 * batch));
@@ -358,13 +358,13 @@ describe('the process', () => {
   });
 
   test.each(['SIGTERM', 'disconnect'] as const)('stops a running query on %s', async (how) => {
-    const { child, serviceUrl: url } = await start(join(root, how));
+    const { child, serviceUrl: url } = await startEngine(join(root, how));
     const failed = send(url, { method: 'POST', body: SLOW }).then((response) => response.text());
     const checked = expect(failed).resolves.toMatch(/^Code: 394\. /);
     const own = connect({ url });
     await until(async () => (await running(SLOW, own)) === 1);
     await own.close();
-    await stop(child, how);
+    await stopEngine(child, how);
     expect(child.exitCode).toBe(0);
     await checked;
   });

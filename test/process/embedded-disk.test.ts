@@ -7,7 +7,7 @@ import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DISK_RESERVE_BYTES } from '../../infra/disk.ts';
 import { mayMount, smallDisk } from '../support/damage.ts';
-import { connect, start, stopAll } from '../support/embedded-harness.ts';
+import { connect, startEngine, stopEngines } from '../support/stack.ts';
 
 const DISK_MB = 400;
 /** 24 bytes of noise a row. */
@@ -22,7 +22,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
 
   beforeAll(async () => {
     disk = smallDisk(join(root, 'disk'), DISK_MB);
-    const { serviceUrl: url } = await start(join(root, 'disk', 'data'));
+    const { serviceUrl: url } = await startEngine(join(root, 'disk', 'data'));
     client = connect({ url });
     await client.command({
       query: 'CREATE TABLE noise (a UInt64, b FixedString(16)) ENGINE = MergeTree ORDER BY a',
@@ -37,7 +37,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
 
   afterAll(async () => {
     await client?.close();
-    await stopAll();
+    await stopEngines();
     disk?.remove();
     rmSync(root, { recursive: true, force: true });
   });

@@ -8,21 +8,21 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectClickHouse, refreshView } from '../../infra/clickhouse.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { describeSchema } from '../../sql/schema.ts';
-import { refusal, start, stop, stopAll } from '../support/embedded-harness.ts';
+import { refusal, startEngine, stopEngine, stopEngines } from '../support/stack.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-repair-'));
 const data = join(root, 'data');
 let schema: string;
 
 beforeAll(async () => {
-  const { child, serviceUrl: url } = await start(data);
+  const { child, serviceUrl: url } = await startEngine(data);
   await migrate({ url, database: 'fillstream' });
   schema = await described(url);
-  await stop(child, 'SIGKILL');
+  await stopEngine(child, 'SIGKILL');
 });
 
 afterAll(async () => {
-  await stopAll();
+  await stopEngines();
   rmSync(root, { recursive: true, force: true });
 });
 
@@ -47,7 +47,7 @@ test('empty definitions of refreshed tables, of their views and of temporary tab
   writeFileSync(join(definitions(), 'leaderboard_7d.sql'), Buffer.alloc(4096));
   const temporary = '%2Etmp%2Einner_id%2E0b7.sql';
   writeFileSync(join(definitions(), temporary), '');
-  const { child, serviceUrl: url } = await start(data);
+  const { child, serviceUrl: url } = await startEngine(data);
   expect(await described(url)).toBe(schema);
   const client = connectClickHouse({ url, database: 'fillstream', name: 'test' });
   for (const view of ['leaderboard_1h_mv', 'leaderboard_30d_mv', 'market_stats_mv']) {
@@ -55,7 +55,7 @@ test('empty definitions of refreshed tables, of their views and of temporary tab
   }
   await client.close();
   expect(readdirSync(definitions())).not.toContain(temporary);
-  await stop(child, 'SIGTERM');
+  await stopEngine(child, 'SIGTERM');
 });
 
 test('a damaged definition of any other table is named with what to do, and doing it helps', async () => {
@@ -67,7 +67,7 @@ test('a damaged definition of any other table is named with what to do, and doin
       'restore a backup of ClickHouse, or delete this directory and start again; then LEDGER fills the tables.',
   );
   rmSync(data, { recursive: true });
-  const { child } = await start(data);
+  const { child } = await startEngine(data);
   child.kill('SIGTERM');
   await once(child, 'exit');
 });

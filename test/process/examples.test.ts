@@ -2,50 +2,37 @@
 // library, and the Grafana dashboard's statements, against the real api and the analysts' ClickHouse.
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { buildSync } from 'esbuild';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { feedMessageId } from '../../ingest/contract.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { publish, publishFinal, publishSequel } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
+import { installPackage } from '../support/runtimes.ts';
 import { until } from '../support/service.ts';
 import { fill, match } from '../unit/feed-matches.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
-const CLIENT = join(import.meta.dirname, '../../api/client/index.ts');
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
+const installed = forFile(() => installPackage(join(EXAMPLES, '../api/client')));
 let directory: string;
 let child: ChildProcess | undefined;
 let published = 0;
 
-beforeAll(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'fillstream-examples-'));
-  const installed = join(directory, 'node_modules/@fillstream/client');
-  mkdirSync(installed, { recursive: true });
-  const outfile = join(installed, 'index.js');
-  buildSync({ entryPoints: [CLIENT], outfile, bundle: true, format: 'esm' });
-  writeFileSync(join(installed, 'package.json'), '{"type":"module","exports":"./index.js"}');
-  writeFileSync(join(directory, 'package.json'), '{"type":"module"}');
-  seeded = await startSeeded();
+beforeAll(() => {
+  ({ directory } = installed);
 });
 
 afterEach(() => {
   child?.kill('SIGKILL');
-});
-
-afterAll(async () => {
-  await seeded?.stop();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 /** Copies an example to where the client is installed, and starts it. */
@@ -115,22 +102,25 @@ test('copy-a-whale.ts copies all that its wallet trades, and what becomes of it'
   expect(output).toMatch(new RegExp(`^${lines.join('')}$`));
 });
 
-test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
+/** A chat that refuses the first messages with this status. */
+async function startChat(refusals: number, status: number) {
   const posted: string[] = [];
   const mentions: string[] = [];
-  let refusals = 1;
-  const chat = createServer(async (request, response) => {
+  let left = refusals;
+  const server = await serve(async (request, response) => {
     const { content, allowed_mentions } = JSON.parse(await text(request));
-    if (refusals-- > 0) response.writeHead(500).end();
-    else {
-      posted.push(content);
-      mentions.push(...allowed_mentions.parse);
-      response.writeHead(204).end();
-    }
-  }).listen(0, '127.0.0.1');
-  await once(chat, 'listening');
-  const { port } = chat.address() as AddressInfo;
-  const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
+    if (left-- > 0) return void response.writeHead(status).end();
+    posted.push(content);
+    mentions.push(...allowed_mentions.parse);
+    response.writeHead(204).end();
+  });
+  return { ...server, posted, mentions };
+}
+
+test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
+  using chat = await startChat(1, 500);
+  const { posted } = chat;
+  const env = { WEBHOOK_URL: chat.url, MIN_USDC: '4' };
   await start('whale-alert.ts', [], env);
   const { txHash, taker } = await trade(601);
   const id = feedMessageId(txHash, taker.orderHash, 0);
@@ -145,39 +135,28 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   await until(async () => posted.length === 3 || undefined);
   expect(posted[0]).toMatch(/ (buys|sells) \$4\.00 of “.+” at 50¢: /);
   expect(new Set(posted.map((line) => line.split(' ')[0])).size).toBe(3);
-  expect(mentions).toEqual([]);
-  chat.close();
+  expect(chat.mentions).toEqual([]);
 });
 
 test('whale-alert.ts posts what came while it was away, though nothing was large enough before', async () => {
-  const posted: string[] = [];
-  const chat = createServer(async (request, response) => {
-    posted.push(JSON.parse(await text(request)).content);
-    response.writeHead(204).end();
-  }).listen(0, '127.0.0.1');
-  await once(chat, 'listening');
-  const { port } = chat.address() as AddressInfo;
-  const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, CURSOR_FILE: 'quiet.cursor' };
+  using chat = await startChat(0, 500);
+  const env = { WEBHOOK_URL: chat.url, CURSOR_FILE: 'quiet.cursor' };
   await start('whale-alert.ts', [], env);
   await trade(605);
   await until(async () => existsSync(join(directory, 'quiet.cursor')) || undefined);
   await kill();
   await trade(606);
   await start('whale-alert.ts', [], { ...env, MIN_USDC: '4' });
-  await until(async () => posted.some((line) => line.startsWith('trader-606 ')) || undefined);
-  chat.close();
+  await until(async () => chat.posted.some((line) => line.startsWith('trader-606 ')) || undefined);
 });
 
 test.each([
   ['without a chat', '', /WEBHOOK_URL is not set/],
   ['when the chat refuses for good', 'refusing', /the chat answered 404/],
 ])('whale-alert.ts ends %s', async (_, kind, reason) => {
-  const chat = createServer((_request, response) => response.writeHead(404).end());
-  chat.listen(0, '127.0.0.1');
-  await once(chat, 'listening');
-  const { port } = chat.address() as AddressInfo;
-  const env = { WEBHOOK_URL: kind === '' ? '' : `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
-  const alerting = spawnExample('whale-alert.ts', [], { ...env, CURSOR_FILE: 'refused.cursor' });
+  using chat = await startChat(Number.POSITIVE_INFINITY, 404);
+  const env = { WEBHOOK_URL: kind && chat.url, MIN_USDC: '4', CURSOR_FILE: 'refused.cursor' };
+  const alerting = spawnExample('whale-alert.ts', [], env);
   const errors = text(alerting.stderr);
   const ended = once(alerting, 'exit');
   if (kind !== '') {
@@ -186,24 +165,19 @@ test.each([
   }
   expect((await ended)[0]).toBe(1);
   expect(await errors).toMatch(reason);
-  chat.close();
 });
 
 test('feed-to-sqlite.ts has every match once after kills −9', async () => {
   const file = join(directory, 'feed.db');
   const expected: string[] = [];
-  const rows = () => {
+  const read = (sql: string) => {
     const database = new DatabaseSync(file, { readOnly: true });
-    const found = database.prepare('SELECT match_id, state FROM matches ORDER BY rowid').all();
+    const found = database.prepare(sql).all();
     database.close();
-    return found.map(({ match_id, state }) => `${match_id} ${state}`);
+    return found;
   };
-  const placeOf = () => {
-    const database = new DatabaseSync(file, { readOnly: true });
-    const { cursor } = database.prepare('SELECT cursor FROM place').get() ?? {};
-    database.close();
-    return String(cursor);
-  };
+  const rows = () => read('SELECT match_id, state FROM matches ORDER BY rowid');
+  const hashesOf = () => rows().map(({ match_id }) => String(match_id).split(':')[0]);
   let first = '';
   for (let round = 0; round < 3; round++) {
     await start('feed-to-sqlite.ts', [file]);
@@ -212,10 +186,10 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
     const least = round < 2 ? round * 20 + 1 : expected.length;
     await until(async () => rows().length >= least || undefined);
     await kill();
-    first ||= placeOf();
+    first ||= String(read('SELECT cursor FROM place')[0]?.cursor);
   }
-  expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
-  expect(rows().every((row) => row.endsWith(' shown'))).toBe(true);
+  expect(hashesOf()).toEqual(expected);
+  expect(rows().every(({ state }) => state === 'shown')).toBe(true);
   // As after a restore of the service, the feed has them once more.
   const database = new DatabaseSync(file);
   database.prepare('UPDATE place SET cursor = ?').run(first);
@@ -223,7 +197,7 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
   await start('feed-to-sqlite.ts', [file]);
   expected.push((await trade(720)).txHash);
   await until(async () => rows().length >= expected.length || undefined);
-  expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
+  expect(hashesOf()).toEqual(expected);
   await kill();
 });
 
@@ -236,11 +210,14 @@ describe('for analysts', () => {
 
   const isHere = spawnSync('python3', ['--version']).status === 0;
   if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
-  test.skipIf(!isHere)('python/analysis.py answers its questions', async () => {
-    const { stdout } = await promisify(execFile)('python3', ['analysis.py'], {
+  const analyse = (url: string) =>
+    promisify(execFile)('python3', ['analysis.py'], {
       cwd: join(EXAMPLES, 'python'),
-      env: { ...process.env, CLICKHOUSE_URL: analyst(), PYTHONDONTWRITEBYTECODE: '1' },
+      env: { ...process.env, CLICKHOUSE_URL: url, PYTHONDONTWRITEBYTECODE: '1' },
     });
+
+  test.skipIf(!isHere)('python/analysis.py answers its questions', async () => {
+    const { stdout } = await analyse(analyst());
     const titles = stdout.split('\n').filter((line) => line !== '' && !line.startsWith(' '));
     expect(titles).toHaveLength(3);
   });
@@ -250,18 +227,11 @@ describe('for analysts', () => {
     ['service:secret@', undefined],
   ])('python/analysis.py asks http://%s… as %s', async (user, login) => {
     const logins: unknown[] = [];
-    const server = createServer((request, response) => {
+    using server = await serve((request, response) => {
       logins.push(request.headers.authorization);
       response.end('{"data": []}');
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const { port } = server.address() as AddressInfo;
-    const CLICKHOUSE_URL = `http://${user}127.0.0.1:${port}`;
-    await promisify(execFile)('python3', ['analysis.py'], {
-      cwd: join(EXAMPLES, 'python'),
-      env: { ...process.env, CLICKHOUSE_URL, PYTHONDONTWRITEBYTECODE: '1' },
     });
-    server.close();
+    await analyse(server.url.replace('//', `//${user}`));
     expect(logins).toEqual([login, login, login]);
   });
 

@@ -4,33 +4,23 @@ import { request } from 'node:http';
 import { connect, createServer, type Http2Server } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  type Api,
-  type Broker,
-  makeStream,
-  publish,
-  startApi,
-  startBroker,
-} from '../support/feed-harness.ts';
+import { publish, startFeeds } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 
-const FEED = 'proxied';
 /** What a proxy must not pass on (RFC 9113, 8.2.2). */
 const OF_THE_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'upgrade'];
 
-let broker: Broker;
-let api: Api;
+const feeds = forFile(startFeeds);
+let feed: Awaited<ReturnType<typeof feeds.over>>;
 let proxy: Http2Server;
 
 beforeAll(async () => {
-  broker = await startBroker();
-  await makeStream(broker.nats, FEED);
-  await publish(broker.nats, FEED, [match(1)]);
-  api = await startApi({ nats: broker.nats, stream: FEED });
+  feed = await feeds.over(1);
   proxy = createServer();
   proxy.on('stream', (stream, headers) => {
     const { ':path': path, ':method': method } = headers;
-    const behind = request({ port: api.port, path, method }, (response) => {
+    const behind = request({ port: feed.api.port, path, method }, (response) => {
       const fields = Object.entries(response.headers).filter(
         ([name]) => !OF_THE_CONNECTION.includes(name),
       );
@@ -45,11 +35,7 @@ beforeAll(async () => {
   await once(proxy, 'listening');
 });
 
-afterAll(async () => {
-  proxy?.close();
-  await api?.close();
-  await broker?.close();
-});
+afterAll(() => void proxy?.close());
 
 test('begin at once, bring events, and end with the client', async () => {
   const { port } = proxy.address() as AddressInfo;
@@ -68,12 +54,12 @@ test('begin at once, bring events, and end with the client', async () => {
     text += chunk;
   });
   while (!text.includes('retry: 2000\n\n')) await once(stream, 'data');
-  await publish(broker.nats, FEED, [match(2), match(3, { taker: fill(5) })]);
+  await publish(feeds.nats, feed.stream, [match(2), match(3, { taker: fill(5) })]);
   while (!text.includes('event: order\n')) await once(stream, 'data');
   expect(text).toMatch(/^retry: 2000\n\nid: \d+\n\nid: \d+\nevent: order\ndata: \["0x0*3",/);
   stream.close();
   await once(stream, 'close');
   session.close();
-  const isLeft = () => api.feed.status().detail.startsWith('0 listeners');
+  const isLeft = () => feed.api.feed.status().detail.startsWith('0 listeners');
   while (!isLeft()) await new Promise((resolve) => setImmediate(resolve));
 });

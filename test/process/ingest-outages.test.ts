@@ -9,7 +9,6 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { INGEST_BUCKET } from '../../ingest/streams.ts';
-import { type Gate, startGate } from '../release/faults/gate.ts';
 import {
   factsOfChain,
   factsOfLedger,
@@ -17,6 +16,7 @@ import {
   startEndpoint,
   startStillDevnet,
 } from '../support/chain-harness.ts';
+import { Front } from '../support/front.ts';
 import { start, temporaryDirectory, until } from '../support/service.ts';
 
 type Ingest = ReturnType<typeof start>;
@@ -24,9 +24,9 @@ type Ingest = ReturnType<typeof start>;
 const directory = temporaryDirectory();
 let devnet: StillDevnet;
 let server: NatsServer;
-let rpcGate: Gate;
-let gammaGate: Gate;
-let natsGate: Gate;
+let rpcGate: Front;
+let gammaGate: Front;
+let natsGate: Front;
 let runs: Ingest[] = [];
 let ledgers = 0;
 
@@ -38,15 +38,15 @@ beforeAll(async () => {
 // Each test has a LEDGER of its own.
 beforeEach(async () => {
   server = await startNatsServer({ dataDir: `${directory.path}/nats${ledgers++}` });
-  natsGate = await startGate(server.url.replace('nats:', 'http:'));
-  rpcGate = await startGate(devnet.url);
-  gammaGate = await startGate(devnet.env.GAMMA_URL);
+  natsGate = await Front.listen(server.url);
+  rpcGate = await Front.listen(devnet.url);
+  gammaGate = await Front.listen(devnet.env.GAMMA_URL);
 });
 
 afterEach(async () => {
   await Promise.all(runs.map((run) => run.stop()));
   runs = [];
-  await Promise.all([natsGate, rpcGate, gammaGate].map((gate) => gate.close()));
+  for (const gate of [natsGate, rpcGate, gammaGate]) gate.close();
   await server.stop();
 });
 

@@ -6,8 +6,8 @@ import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Parts, startParts } from '../support/parts.ts';
 import { start, temporaryDirectory } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 const run = promisify(execFile);
 const KEY = /fs_pro_[1-9A-HJ-NP-Za-km-z]{40,44}/;

@@ -19,9 +19,9 @@ import {
 import { openKv } from '../../infra/nats/kv.ts';
 import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
-import { temporaryDirectory } from '../support/api-harness.ts';
 import { Cluster, NODES } from '../support/nats-cluster.ts';
 import { makeCertificates, makeCredentials } from '../support/nats-credentials.ts';
+import { temporaryDirectory } from '../support/service.ts';
 
 type Way = {
   readonly name: string;
@@ -34,11 +34,11 @@ type Way = {
 };
 
 const run = promisify(execFile);
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let directory: ReturnType<typeof temporaryDirectory>;
 const ways = new Map<string, Way>();
 
 beforeAll(async () => {
-  directory = await temporaryDirectory();
+  directory = temporaryDirectory();
   const certificates = makeCertificates(directory.path);
   const { authority, server, client } = certificates;
   const NATS_CREDS = `${directory.path}/user.creds`;

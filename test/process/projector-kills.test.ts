@@ -1,25 +1,12 @@
 import { expect, test } from 'vitest';
 import { runProjectorKills } from '../release/faults/projector-kill-run.ts';
-import { SEED as TEST_SEED } from '../support/seed.ts';
-import { temporaryDirectory } from '../support/service.ts';
+import { faultRun, sizes } from '../release/faults/run.ts';
 
-const SEED = TEST_SEED;
+const { kills } = sizes({ kills: [8, 200] });
 
-/** The long form is `npm run kills:projector`. */
-test(`kills into inserts leave what an undisturbed run leaves (TEST_SEED=${SEED})`, async () => {
-  const directory = temporaryDirectory();
-  try {
-    const lines: string[] = [];
-    const run = await runProjectorKills({
-      directory: directory.path,
-      seed: SEED,
-      kills: 8,
-      onProgress: (line) => lines.push(line),
-    });
-    expect(run.differences).toEqual([]);
-    expect(run.kills).toBe(8);
-    expect(run.rows).toBeGreaterThan(10_000);
-  } finally {
-    directory.remove();
-  }
+test('kills into inserts leave what an undisturbed run leaves', async () => {
+  const title = 'Kills of the projector';
+  const run = await faultRun(title, (given) => runProjectorKills({ ...given, kills }));
+  expect(run.kills).toBe(kills);
+  expect(run.rows).toBeGreaterThan(10_000);
 });

@@ -17,10 +17,10 @@ import {
   ledgerEvents,
   traderAddress,
 } from '../support/ledger-generator.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
 import { start, temporaryDirectory, until } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 type Event = Match | Resolution;
 

@@ -3,10 +3,10 @@ import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, partitionsOf } from '../../projector/lease.ts';
 import { eventsBetween, ledgerEvents } from '../support/ledger-generator.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
 import { start, temporaryDirectory, until, viewsAgree } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 const SEED = TEST_SEED;
 const EVENTS = [

@@ -1,10 +1,8 @@
 /** Rules of the projector that need the real store: resolutions, checkpoints, pauses, and what LEDGER must hold. */
 
 import { spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
@@ -22,6 +20,7 @@ import {
 } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import { flipBytes } from '../support/damage.ts';
+import { Front } from '../support/front.ts';
 import {
   blockHash,
   blocksOf,
@@ -30,9 +29,9 @@ import {
   publishMetadata,
   traderAddress,
 } from '../support/ledger-generator.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import { publishEvents, TestLedger } from '../support/publish-ledger.ts';
 import { start, temporaryDirectory, until } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
 /** One transaction a block: an event is known by it. */
@@ -42,40 +41,34 @@ const OTHER_HASH = hash(88);
 
 function match(blockNumber: number): Match {
   return {
-    ...{
-      kind: 'match',
-      blockNumber,
-      blockTime: TIME + blockNumber,
-      txHash: hash(blockNumber),
-      logIndex: 5,
-    },
-    ...{ exchange: traderAddress(9), conditionId: MARKET },
+    kind: 'match',
+    ...placeOf(blockNumber),
+    logIndex: 5,
+    exchange: traderAddress(9),
     fills: [
       {
-        ...{
-          logIndex: 1,
-          orderHash: hash(0),
-          trader: traderAddress(1),
-          isTaker: true,
-          side: 'BUY',
-        },
-        ...{ outcomeIndex: 0, tokenId: '1', shares: 100n, usdc: 40n, fee: 1n },
+        logIndex: 1,
+        orderHash: hash(0),
+        trader: traderAddress(1),
+        isTaker: true,
+        side: 'BUY',
+        outcomeIndex: 0,
+        tokenId: '1',
+        shares: 100n,
+        usdc: 40n,
+        fee: 1n,
       },
     ],
   };
 }
 
 function resolution(blockNumber: number, payouts: [bigint, bigint]): Resolution {
-  return {
-    ...{
-      kind: 'resolution',
-      blockNumber,
-      blockTime: TIME + blockNumber,
-      txHash: hash(blockNumber),
-      logIndex: 1,
-    },
-    ...{ conditionId: MARKET, payouts },
-  };
+  return { kind: 'resolution', ...placeOf(blockNumber), logIndex: 1, payouts };
+}
+
+function placeOf(blockNumber: number) {
+  const blockTime = TIME + blockNumber;
+  return { blockNumber, blockTime, txHash: hash(blockNumber), conditionId: MARKET };
 }
 
 describe('the projector', () => {
@@ -96,15 +89,12 @@ describe('the projector', () => {
 
   /** Publishes, and runs a projector of its own until all of it is stored. */
   async function project(events: readonly (Match | Resolution)[]): Promise<void> {
-    const projector = start('projector/main.ts', [], parts.env);
-    try {
-      await projector.event('projecting');
-      await publishEvents(nats, events);
-      const block = events.at(-1)?.blockNumber ?? 0;
-      await until(async () => ((await newestBlock()) >= block ? true : undefined));
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    const { projector } = await startProjector();
+    await projector.event('projecting');
+    await publishEvents(nats, events);
+    const block = events.at(-1)?.blockNumber ?? 0;
+    await expect.poll(newestBlock).toBeGreaterThanOrEqual(block);
+    expect(await projector.stop()).toBe(0);
     expect(await checkpoint()).toBe(await newestBlock());
   }
 
@@ -143,15 +133,9 @@ describe('the projector', () => {
 
   test('says at its start what is stored, although nothing comes', async () => {
     await project([match(7)]);
-    const projector = start('projector/main.ts', [], { ...parts.env, METRICS_PORT: '0' });
-    try {
-      expect((await projector.event('stored')).block).toBe(7);
-      const { port } = await projector.event('metrics');
-      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-      expect(metrics).toMatch(/fillstream_projector_stored_block\{.*\} 7$/m);
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    const { projector, asked } = await startProjector();
+    expect((await projector.event('stored')).block).toBe(7);
+    expect(await asked('metrics')).toMatch(/fillstream_projector_stored_block\{.*\} 7$/m);
   });
 
   test('is needed before a backup, after one was killed before its checkpoint', async () => {
@@ -163,35 +147,25 @@ describe('the projector', () => {
   });
 
   test('does not complete a batch that ClickHouse may have forgotten', async () => {
-    const client = connectClickHouse({
-      ...{ url: parts.env.CLICKHOUSE_URL, database: 'fillstream', name: 'rules test' },
-    });
-    const other = 'INSERT INTO bookings (trader, block_number, partition, batch_id)';
-    await client.command({
-      query: `${other} SELECT 'x', 1000000 + number, 255, number FROM numbers(10000)`,
-    });
-    const store = new Store(client, partitionsOf(0, 1), { database: 'fillstream' });
+    const store = openStore();
+    await storeForeignBatches(1_000_000);
     await expect(store.heal()).rejects.toThrow('counting it twice. Run npm run rebuild');
-    await client.command({
-      query: 'ALTER TABLE bookings DELETE WHERE partition = 255 SETTINGS mutations_sync = 1',
-    });
+    await parts.query(
+      'ALTER TABLE bookings DELETE WHERE partition = 255 SETTINGS mutations_sync = 1',
+    );
     expect(await store.heal()).toEqual({ healedBatches: 1 });
-    await client.close();
   });
 
   test('makes what a predecessor stored without a checkpoint its own checkpoint', async () => {
     await parts.query('TRUNCATE TABLE projector_checkpoints');
-    const projector = start('projector/main.ts', [], parts.env);
+    const { projector } = await startProjector();
     await projector.event('stored');
     expect(await projector.stop()).toBe(0);
     expect(await checkpoint()).toBe(7);
   });
 
   test('finds an event of the block of its checkpoint', async () => {
-    const client = connectClickHouse({
-      ...{ url: parts.env.CLICKHOUSE_URL, database: 'fillstream', name: 'rules test' },
-    });
-    const store = new Store(client, partitionsOf(0, 1), { database: 'fillstream' });
+    const store = openStore();
     const write = (logIndex: number) => {
       const place = { blockNumber: 7, blockHash: blockHash(7), logIndex };
       return store.writeCheckpoints(new Map(partitionsOf(0, 1).map((id) => [id, place])));
@@ -200,14 +174,12 @@ describe('the projector', () => {
     expect(await store.unconfirmed()).toMatchObject([{ blockNumber: 7, logIndex: 5 }]);
     await write(5);
     expect(await store.unconfirmed()).toEqual([]);
-    await client.close();
   });
 
   test('starts after a rebuild, where ClickHouse has forgotten its batch', async () => {
     await parts.query('TRUNCATE TABLE projector_checkpoints');
-    await parts.query(`INSERT INTO bookings (trader, block_number, partition, batch_id)
-      SELECT 'x', 2000000 + number, 255, number FROM numbers(10000)`);
-    const blocked = start('projector/main.ts', [], parts.env);
+    await storeForeignBatches(2_000_000);
+    const { projector: blocked } = await startProjector();
     expect((await blocked.event('blocked')).reason).toContain('Run npm run rebuild');
     const unconfirmed = start('projector/rebuild.ts', [], parts.env);
     expect(await unconfirmed.exit, unconfirmed.errors()).toBe(3);
@@ -226,48 +198,37 @@ describe('the projector', () => {
   test('waits while a rebuild pauses it, and not for one that is dead', async () => {
     const kv = await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS });
     await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
-    const projector = start('projector/main.ts', [], parts.env);
-    try {
-      let isProjecting = false;
-      const projecting = projector.event('projecting').then(() => {
-        isProjecting = true;
-      });
-      // While this process, the holder, is alive; renewed, as a rebuild does it.
-      for (let i = 0; i < 6; i++) {
-        await new Promise((resolve) => setTimeout(resolve, 500));
-        await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
-      }
-      expect(isProjecting).toBe(false);
-
-      const { pid } = spawnSync(process.execPath, ['-e', '']);
-      await kv.put(
-        PAUSE_KEY,
-        leaseHolder('rebuild').replace(`process ${process.pid} `, `process ${pid} `),
-      );
-      await projecting;
-      // By the death of the holder: the lease itself would have lived on.
-      if (process.platform === 'linux') expect(await kv.get(PAUSE_KEY)).toBeDefined();
-    } finally {
-      await kv.delete(PAUSE_KEY);
-      expect(await projector.stop()).toBe(0);
+    const { projector } = await startProjector();
+    onTestFinished(() => kv.delete(PAUSE_KEY));
+    let isProjecting = false;
+    const projecting = projector.event('projecting').then(() => {
+      isProjecting = true;
+    });
+    // While this process, the holder, is alive; renewed, as a rebuild does it.
+    for (let i = 0; i < 6; i++) {
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
     }
+    expect(isProjecting).toBe(false);
+
+    const { pid } = spawnSync(process.execPath, ['-e', '']);
+    await kv.put(
+      PAUSE_KEY,
+      leaseHolder('rebuild').replace(`process ${process.pid} `, `process ${pid} `),
+    );
+    await projecting;
+    // By the death of the holder: the lease itself would have lived on.
+    if (process.platform === 'linux') expect(await kv.get(PAUSE_KEY)).toBeDefined();
   });
 
   test('waits for a LEDGER that ends before what is stored, and continues when it is there', async () => {
     const { sequence, append } = await newestOfLedger();
     await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
-    const { projector, notReady } = await observed();
-    try {
-      await until(async () =>
-        (await notReady()).includes('LEDGER ends at block 6, but the tables already hold block 7')
-          ? true
-          : undefined,
-      );
-      await append();
-      await projector.event('projecting');
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    const { projector, notReady } = await startProjector();
+    const ends = 'LEDGER ends at block 6, but the tables already hold block 7';
+    await expect.poll(notReady).toContain(ends);
+    await append();
+    await projector.event('projecting');
   });
 
   test('stops, not ready, at a message that it cannot read, and continues when it is gone', async () => {
@@ -276,19 +237,15 @@ describe('the projector', () => {
     const subject = 'ledger.block.0.0';
     const sequence = await writer.append({ id: 'new', subject, data: '', headers });
     writer.close();
-    const { projector, notReady } = await observed();
-    try {
-      const { reason } = await projector.event('blocked');
-      expect(reason).toContain(`LEDGER message ${sequence} cannot be read: format version 99`);
-      expect(await notReady()).toContain(`LEDGER message ${sequence} cannot be read`);
+    const { projector, notReady } = await startProjector();
+    const { reason } = await projector.event('blocked');
+    expect(reason).toContain(`LEDGER message ${sequence} cannot be read: format version 99`);
+    expect(await notReady()).toContain(`LEDGER message ${sequence} cannot be read`);
 
-      await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
-      await publishEvents(nats, [match(8)]);
-      await projector.reached('stored', ({ block }) => block === 8);
-      expect(await notReady()).not.toContain('cannot be read');
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
+    await publishEvents(nats, [match(8)]);
+    await projector.reached('stored', ({ block }) => block === 8);
+    expect(await notReady()).not.toContain('cannot be read');
   });
 
   test('stops, not ready, where LEDGER holds another block than the one that is stored, and continues when it is there', async () => {
@@ -298,45 +255,28 @@ describe('the projector', () => {
     const block = emptyBlock({ number: 8, hash: OTHER_HASH, time: TIME + 8 });
     await ledger.publish([{ ...block, matches: [match(8)] }]);
     ledger.close();
-    const { projector, notReady } = await observed();
-    try {
-      const found = `the tables hold ${blockHash(8)} in block 8, but LEDGER holds ${OTHER_HASH}`;
-      expect((await projector.event('blocked')).reason).toContain(found);
-      expect(await notReady()).toContain(found);
+    const { projector, notReady } = await startProjector();
+    const found = `the tables hold ${blockHash(8)} in block 8, but LEDGER holds ${OTHER_HASH}`;
+    expect((await projector.event('blocked')).reason).toContain(found);
+    expect(await notReady()).toContain(found);
 
-      await nats.jsm.streams.purge(LEDGER_STREAM);
-      await append();
-      await projector.event('projecting');
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    await nats.jsm.streams.purge(LEDGER_STREAM);
+    await append();
+    await projector.event('projecting');
   });
 
   test('stops, not ready, at a damaged message of LEDGER, and says what to do', async () => {
-    const own = temporaryDirectory();
-    const damaged = await startParts(own.path, []);
-    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
-    try {
-      await ensureStreams(client, 1);
-      await publishEvents(
-        client,
-        Array.from({ length: 60 }, (_, block) => match(block + 1)),
-      );
-      flipBytes(`${own.path}/nats/jetstream`, /LEDGER\/msgs\/\d+\.blk$/);
-      const { projector, notReady } = await observed(damaged.env);
-      try {
-        const { reason } = await projector.event('blocked');
-        const named = /LEDGER is damaged: message \d+ cannot be read\. .*"Damaged data"/;
-        expect(reason).toMatch(named);
-        expect(await notReady()).toMatch(/LEDGER is damaged/);
-      } finally {
-        expect(await projector.stop()).toBe(0);
-      }
-    } finally {
-      await client.close();
-      await damaged.stop();
-      own.remove();
-    }
+    const { path, damaged, client } = await startOther();
+    await publishEvents(
+      client,
+      Array.from({ length: 60 }, (_, block) => match(block + 1)),
+    );
+    flipBytes(`${path}/nats/jetstream`, /LEDGER\/msgs\/\d+\.blk$/);
+    const { projector, notReady } = await startProjector(damaged.env);
+    const { reason } = await projector.event('blocked');
+    const named = /LEDGER is damaged: message \d+ cannot be read\. .*"Damaged data"/;
+    expect(reason).toMatch(named);
+    expect(await notReady()).toMatch(/LEDGER is damaged/);
   });
 
   test('shows queries the tags that a predecessor stored but did not announce', async () => {
@@ -344,132 +284,82 @@ describe('the projector', () => {
     await parts.query(
       `INSERT INTO markets (condition_id_hex, tags) VALUES ('${id.slice(2)}', ['rare'])`,
     );
-    const { projector } = await observed();
-    try {
-      const key = `tuple(reinterpretAsUInt256(unhex('${id.slice(2)}')))`;
-      await until(async () => {
-        const [row] = await parts.query<{ tags: string[] }>(
-          `SELECT dictGet('fillstream.market_dictionary', 'tags', ${key}) AS tags`,
-        );
-        return row?.tags.includes('rare') || undefined;
-      });
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    await startProjector();
+    const key = `tuple(reinterpretAsUInt256(unhex('${id.slice(2)}')))`;
+    const tags = `SELECT dictGet('fillstream.market_dictionary', 'tags', ${key}) AS tags`;
+    await expect.poll(() => parts.query(tags)).toEqual([{ tags: ['rare'] }]);
   });
 
   test('stores a broken text, with all the others', async () => {
     const name = `half \ud83d`;
     const profiles = ['a', 'b'].map(
       (digit): Profile => ({
-        ...{
-          kind: 'profile',
-          address: `0x${digit.repeat(40)}`,
-          name,
-          profileImage: '',
-          xUsername: '',
-        },
-        ...{ createdAt: '', takerTier: 0, takerTierName: '', weightedVolumeUsd: null },
+        kind: 'profile',
+        address: `0x${digit.repeat(40)}`,
+        name,
+        profileImage: '',
+        xUsername: '',
+        createdAt: '',
+        takerTier: 0,
+        takerTierName: '',
+        weightedVolumeUsd: null,
       }),
     );
     await publishMetadata(nats, profiles);
-    const { projector } = await observed();
-    try {
-      const query = `SELECT count() AS count FROM traders WHERE startsWith(name, 'half ')`;
-      await until(async () => {
-        const [row] = await parts.query<{ count: string }>(query);
-        return Number(row?.count) === profiles.length || undefined;
-      });
-    } finally {
-      expect(await projector.stop()).toBe(0);
-    }
+    await startProjector();
+    const query = `SELECT name FROM traders WHERE startsWith(name, 'half ')`;
+    await expect.poll(() => parts.query(query)).toHaveLength(profiles.length);
   });
 
   test('stops the metadata, not ready, at a damaged message until it is removed', async () => {
-    const own = temporaryDirectory();
-    const damaged = await startParts(own.path, []);
-    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
-    try {
-      await ensureStreams(client, 1);
-      await publishMetadata(
-        client,
-        Array.from({ length: 61 }, (_, market) => listingOf(market)),
-      );
-      flipBytes(`${own.path}/nats/jetstream`, /METADATA\/msgs\/\d+\.blk$/);
-      const { projector, notReady } = await observed(damaged.env);
-      try {
-        const named = /"metadata":"METADATA is damaged: the server holds message \d+ .*"/;
-        await until(async () => (named.test(await notReady()) ? true : undefined));
-        await client.jsm.streams.purge('METADATA', { seq: 61 });
-        await until(async () => (named.test(await notReady()) ? undefined : true));
-      } finally {
-        expect(await projector.stop()).toBe(0);
-      }
-    } finally {
-      await client.close();
-      await damaged.stop();
-      own.remove();
-    }
+    const { path, damaged, client } = await startOther();
+    await publishMetadata(
+      client,
+      Array.from({ length: 61 }, (_, market) => listingOf(market)),
+    );
+    flipBytes(`${path}/nats/jetstream`, /METADATA\/msgs\/\d+\.blk$/);
+    const { notReady } = await startProjector(damaged.env);
+    const named = /"metadata":"METADATA is damaged: the server holds message \d+ .*"/;
+    await expect.poll(notReady).toMatch(named);
+    await client.jsm.streams.purge('METADATA', { seq: 61 });
+    await expect.poll(notReady).not.toMatch(named);
   });
 
   test('says that the tables are damaged where it cannot read them', async () => {
-    const own = temporaryDirectory();
-    const damaged = await startParts(own.path, []);
-    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
-    try {
-      await ensureStreams(client, 1);
-      // Nothing is read while nothing is stored.
-      await publishEvents(client, [match(1)]);
-      const before = start('projector/main.ts', [], damaged.env);
-      const stored = () => damaged.query('SELECT 1 FROM bookings');
-      await until(async () => (await stored()).length > 0 || undefined);
-      expect(await before.stop()).toBe(0);
-      await damaged.query(`INSERT INTO market_traders (condition_id, trader, position)
+    const { path, damaged, client } = await startOther();
+    // Nothing is read while nothing is stored.
+    await publishEvents(client, [match(1)]);
+    const { projector: before } = await startProjector(damaged.env);
+    await expect.poll(() => damaged.query('SELECT 1 FROM bookings')).not.toEqual([]);
+    expect(await before.stop()).toBe(0);
+    await damaged.query(`INSERT INTO market_traders (condition_id, trader, position)
         SELECT unhex(leftPad(hex(${0x20_0000_0000} + number), 64, '0')),
           substring(SHA1(toString(number)), 1, 20), (1, 0, 1, 0, 0)
         FROM numbers(5000)`);
-      await damaged.query('OPTIMIZE TABLE market_traders FINAL');
-      const [part] = await damaged.query<{ path: string }>(
-        "SELECT path FROM system.parts WHERE table = 'market_traders' AND active",
-      );
-      flipBytes(join(own.path, 'clickhouse', part?.path ?? ''), /\.bin$/);
-      const { projector, notReady } = await observed(damaged.env);
-      try {
-        // A start reads no positions.
-        await projector.event('projecting');
-        const markets = Array.from({ length: 5_000 }, (_, i) => conditionId(i));
-        await publishEvents(
-          client,
-          markets.map((id, i) => ({ ...match(2), conditionId: id, logIndex: i * 2 + 2 })),
-        );
-        const named =
-          /"restore":"damaged data: table fillstream\.market_traders\..*\\"Damaged data\\"/;
-        await until(async () => (named.test(await notReady()) ? true : undefined));
-      } finally {
-        expect(await projector.stop()).toBe(0);
-      }
-    } finally {
-      await client.close();
-      await damaged.stop();
-      own.remove();
-    }
+    await damaged.query('OPTIMIZE TABLE market_traders FINAL');
+    const [part] = await damaged.query<{ path: string }>(
+      "SELECT path FROM system.parts WHERE table = 'market_traders' AND active",
+    );
+    flipBytes(join(path, 'clickhouse', part?.path ?? ''), /\.bin$/);
+    const { projector, notReady } = await startProjector(damaged.env);
+    // A start reads no positions.
+    await projector.event('projecting');
+    const markets = Array.from({ length: 5_000 }, (_, i) => conditionId(i));
+    await publishEvents(
+      client,
+      markets.map((id, i) => ({ ...match(2), conditionId: id, logIndex: i * 2 + 2 })),
+    );
+    const named = /"restore":"damaged data: table fillstream\.market_traders\..*\\"Damaged data\\"/;
+    await expect.poll(notReady).toMatch(named);
   });
 
   test('ends at a signal while ClickHouse is away and the reader is as far ahead as it may be', async () => {
-    const { hostname, port } = new URL(parts.env.CLICKHOUSE_URL);
-    const open = new Set<Socket>();
-    const proxy = createServer((client) => {
-      const server = connect(Number(port), hostname);
-      for (const one of [client, server]) open.add(one.on('error', () => undefined));
-      client.pipe(server).pipe(client);
-    }).listen(0, '127.0.0.1');
-    await once(proxy, 'listening');
+    const front = await Front.listen(parts.env.CLICKHOUSE_URL);
     const url = new URL(parts.env.CLICKHOUSE_URL);
-    url.port = String((proxy.address() as AddressInfo).port);
-    const projector = start('projector/main.ts', [], { ...parts.env, CLICKHOUSE_URL: url.href });
+    url.port = String(front.port);
+    const { projector } = await startProjector({ ...parts.env, CLICKHOUSE_URL: url.href });
     await projector.event('projecting');
-    proxy.close();
-    for (const socket of open) socket.destroy();
+    front.close();
     const first = (await newestBlock()) + 1;
     const ledger = await TestLedger.open(nats);
     for (const block of [first, first + 1]) {
@@ -511,11 +401,39 @@ describe('the projector', () => {
     };
   }
 
-  /** A projector, and why it is not ready. */
-  async function observed(env: NodeJS.ProcessEnv = parts.env) {
+  /** Parts of their own, whose data a test damages. */
+  async function startOther() {
+    const { path, remove } = temporaryDirectory();
+    const damaged = await startParts(path, []);
+    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
+    onTestFinished(async () => {
+      await client.close();
+      await damaged.stop();
+      remove();
+    });
+    await ensureStreams(client, 1);
+    return { path, damaged, client };
+  }
+
+  /** A projector that must end with code 0 after the test at the latest. */
+  async function startProjector(env: NodeJS.ProcessEnv = parts.env) {
     const projector = start('projector/main.ts', [], { ...env, METRICS_PORT: '0' });
+    onTestFinished(async () => expect(await projector.stop()).toBe(0));
     const { port } = await projector.event('metrics');
-    const notReady = async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
-    return { projector, notReady };
+    const asked = async (path: string) => (await fetch(`http://127.0.0.1:${port}/${path}`)).text();
+    return { projector, asked, notReady: () => asked('readyz') };
+  }
+
+  function openStore(): Store {
+    const url = parts.env.CLICKHOUSE_URL;
+    const client = connectClickHouse({ url, database: 'fillstream', name: 'rules test' });
+    onTestFinished(() => client.close());
+    return new Store(client, partitionsOf(0, 1), { database: 'fillstream' });
+  }
+
+  /** So many batches of another projector that ClickHouse forgets those before. */
+  async function storeForeignBatches(firstBlock: number): Promise<void> {
+    await parts.query(`INSERT INTO bookings (trader, block_number, partition, batch_id)
+      SELECT 'x', ${firstBlock} + number, 255, number FROM numbers(10000)`);
   }
 });

@@ -1,22 +1,19 @@
-// examples/python/fillstream.py, run by the system's Python against the real api: pages, problems, and the feed
-// across cuts, gaps and a revoked key.
+// examples/python/fillstream.py, and the Python samples of the OpenAPI document, run by the system's Python against the
+// real api. How the client follows the feed across cuts, gaps and a revoked key: feed-readers.test.ts.
 import { spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { createInterface } from 'node:readline';
+import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { hashKey } from '../../api/auth/keys.ts';
+import { describe, expect, test } from 'vitest';
 import { OPEN_API } from '../../api/docs.ts';
 import { encodeMatch } from '../../api/feed/encode.ts';
 import { factsOf } from '../../api/feed/filter.ts';
 import type { JsonSchema } from '../../api/openapi.ts';
-import { get, issueKey, startApi } from '../support/api-harness.ts';
+import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { message, positionOf, publish } from '../support/feed-harness.ts';
-import { Front } from '../support/front.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
 import { until } from '../support/service.ts';
 import { match } from '../unit/feed-matches.ts';
 
@@ -45,33 +42,20 @@ function pythonShape(schema: JsonSchema | undefined): unknown {
 }
 
 describe.skipIf(!isHere)('fillstream.py', () => {
-  let seeded: Awaited<ReturnType<typeof startSeeded>>;
-  let front: Front;
+  const seeded = forFile(startSeeded);
   let published = 0;
 
-  beforeAll(async () => {
-    seeded = await startSeeded();
-    front = await Front.listen();
-    front.target = seeded.api.url;
-  });
-  afterAll(async () => {
-    front?.close();
-    await seeded?.stop();
-  });
-
-  const start = (args: readonly string[], key = seeded.key) =>
-    spawn('python3', args, {
+  /** What a program prints that begins with a client of the seeded api. */
+  async function run(program: string, key = seeded.key, input = ''): Promise<string> {
+    const lines = ['import json, os', 'from fillstream import *', 'client = Fillstream()'];
+    const child = spawn('python3', ['-c', [...lines, program].join('\n')], {
       cwd: FOLDER,
       env: {
-        ...{ ...process.env, FILLSTREAM_URL: front.url, FILLSTREAM_KEY: key },
+        ...{ ...process.env, FILLSTREAM_URL: seeded.api.url, FILLSTREAM_KEY: key },
         PYTHONDONTWRITEBYTECODE: '1',
       },
     });
-
-  /** What a program prints that begins with a client of the seeded api. */
-  async function run(program: string, key = seeded.key): Promise<string> {
-    const lines = ['import json, os', 'from fillstream import *', 'client = Fillstream()'];
-    const child = start(['-c', [...lines, program].join('\n')], key);
+    child.stdin.end(input);
     const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
     expect(errors.split('\n').at(-2) ?? '').toBe('');
     return output.trim();
@@ -103,6 +87,28 @@ print(json.dumps({name: shape(type) for name, type in types.items()}))`);
     const documented = (name: string) => [name, pythonShape(OPEN_API.components.schemas[name])];
     const shapes = JSON.parse(printed);
     expect(shapes).toEqual(Object.fromEntries(Object.keys(shapes).map(documented)));
+  });
+
+  test('runs what the document shows for each operation', async () => {
+    const sources = Object.values(OPEN_API.paths)
+      .flatMap((item) => Object.values(item))
+      .filter(({ responses }) => !responses[200]?.content?.['text/event-stream'])
+      .map(({ operationId, 'x-codeSamples': samples = [] }) => {
+        const python = samples.find(({ lang }) => lang === 'python')?.source ?? 'nothing is shown';
+        const own = python.replaceAll('https://api.example.com', seeded.api.url);
+        return [operationId, own.replaceAll('fs_pro_…', seeded.key)];
+      });
+    const program = `
+import contextlib, io, sys, urllib.error
+for name, source in json.load(sys.stdin):
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(source, {})
+    except (Problem, urllib.error.HTTPError) as error:
+        # What it names does not exist here.
+        if error.status != 404:
+            print(name, error, source)`;
+    expect(await run(program, seeded.key, JSON.stringify(sources))).toBe('');
   });
 
   test('walks all pages of a list', async () => {
@@ -143,70 +149,17 @@ except Problem as problem:
     );
   });
 
-  test('gets each event once across cuts, and ends when its key is revoked', async () => {
-    const key = await issueKey(seeded.nats.bucket, 'pro');
-    await trade();
-    const reader = start(['fillstream.py'], key);
-    const errors = text(reader.stderr);
-    const ended = once(reader, 'exit');
-    const lines = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
-    const next = async () => JSON.parse(String((await lines.next()).value));
-    // A feed begins with what is published after its session was opened.
-    await isListening(key);
-    expect(await trade()).toEqual(await next());
-    for (let cut = 0; cut < 3; cut++) {
-      front.cut();
-      expect(await trade()).toEqual(await next());
-    }
-    await revoke(key);
-    expect((await ended)[0]).toBe(1);
-    expect(await errors).toMatch(/the stream was ended: key_revoked|401 unauthorized/);
-  });
-
-  test('yields a gap, then continues', async () => {
-    const { cursor } = await trade();
-    await seeded.nats.nats.jsm.streams.purge('FEED', { seq: published });
-    // Another process, which never had what is gone.
-    const api = await startApi({ clickhouseUrl: seeded.clickhouse.url, nats: seeded.nats });
-    front.target = api.url;
-    const output = await run(`
-feed = client.feed(after="${positionOf(1)}")
-events = iter(feed)
-print(json.dumps([next(events).type, next(events).type, feed.cursor]))`);
-    await api.stop();
-    expect(JSON.parse(output)).toEqual(['gap', 'order', cursor]);
-  });
-
   /** Lets the client of `run` talk to a server that gives these answers, one after the other. */
   async function answering(...answers: readonly ((response: ServerResponse) => void)[]) {
     const asked: unknown[] = [];
-    const server = createServer((request, response) => {
+    const server = await serve((request, response) => {
       asked.push(request.headers['x-service-key']);
       // Then the end of the connection is the only end of the body.
       response.useChunkedEncodingByDefault = false;
       answers[asked.length - 1]?.(response);
-    }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    return { url, asked, [Symbol.dispose]: () => void server.close().closeAllConnections() };
+    });
+    return { ...server, asked };
   }
-
-  test('resumes after cuts within a line', async () => {
-    const order = (id: number) => `retry: 1\n\nid: ${id}\nevent: order\ndata: {"n":${id}}\n\n`;
-    const cutAfter = (rest: Buffer | string) => (response: ServerResponse) => {
-      response.writeHead(200, { 'Content-Type': 'text/event-stream', Connection: 'close' });
-      response.end(rest);
-    };
-    using server = await answering(
-      cutAfter(`${order(1)}retry: `),
-      cutAfter(Buffer.from(`${order(2)}data: "ü`).subarray(0, -1)),
-      cutAfter(order(3)),
-    );
-    const output = await run(`
-events = iter(Fillstream("${server.url}", "k").feed())
-print(json.dumps([next(events).data["n"] for _ in range(3)]))`);
-    expect(JSON.parse(output)).toEqual([1, 2, 3]);
-  });
 
   test('repeats a request whose response was cut', async () => {
     using server = await answering(
@@ -298,12 +251,5 @@ except Problem as problem:
       const { body } = await get(`${seeded.api.url}/sessions`, key);
       return body.data?.length > 0 || undefined;
     });
-  }
-
-  async function revoke(key: string): Promise<void> {
-    const entry = await seeded.nats.bucket.get(hashKey(key));
-    const record = JSON.parse(Buffer.from(entry?.value ?? []).toString());
-    const revoked_at = new Date().toISOString();
-    await seeded.nats.bucket.put(hashKey(key), JSON.stringify({ ...record, revoked_at }));
   }
 });

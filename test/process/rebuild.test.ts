@@ -18,13 +18,12 @@ import {
   ledgerEvents,
   listingOf,
   publishMetadata,
-  random,
   traderAddress,
 } from '../support/ledger-generator.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
-import { SEED as TEST_SEED } from '../support/seed.ts';
+import { generator, SEED as TEST_SEED } from '../support/seed.ts';
 import { type JsonLine, start, temporaryDirectory, until } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 const SEED = TEST_SEED;
 const MARKETS = 200;
@@ -210,7 +209,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   });
 
   test('killed in any phase, it leaves the service right, and the next one succeeds', async () => {
-    const dice = random(SEED);
+    const dice = generator(SEED);
     let process = startRebuild('--yes');
     for (const [round, phase] of KILLED_AFTER.entries()) {
       await process.event(phase);

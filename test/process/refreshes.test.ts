@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillLeaderboards } from '../../infra/local/leaderboards.ts';
 import { besideOf, createBeside, refreshReaders } from '../../projector/rebuild-tables.ts';
 import { pauseAfter, secondsOf, setPauses } from '../../projector/refreshes.ts';
-import { type Schema, startSchema } from '../support/schema-harness.ts';
+import { type Schema, startSchema } from '../support/stack.ts';
 
 const DATABASE = 'fillstream';
 let clickhouse: Schema;

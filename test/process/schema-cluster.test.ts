@@ -13,7 +13,7 @@ import {
 } from '../../projector/store.ts';
 import { ClusterFormError, clusterForm } from '../../sql/cluster.ts';
 import { statementsOf } from '../../sql/migrate.ts';
-import { type Schema, startSchema } from '../support/schema-harness.ts';
+import { type Schema, startSchema } from '../support/stack.ts';
 
 const SQL = join(import.meta.dirname, '../../sql');
 const TARGET = { database: 'fillstream', cluster: '{cluster}' };

@@ -13,10 +13,10 @@ import {
 } from '../../ingest/contract.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import { ledgerEvents, traderAddress } from '../support/ledger-generator.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
 import { start, temporaryDirectory, until } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 import { hash, match } from '../unit/feed-matches.ts';
 
 const TRADERS = 20;

@@ -4,9 +4,10 @@ import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { Store } from '../../projector/store.ts';
 import { addressOf, conditionOf } from '../support/api-bookings.ts';
-import { DATABASE, get } from '../support/api-harness.ts';
+import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { query } from '../support/service.ts';
+import { DATABASE } from '../support/stack.ts';
 import { startTwoShards } from '../support/two-shards.ts';
 
 const TRADER = addressOf(3);

@@ -5,14 +5,15 @@
  * latency more than doubled.
  */
 
-import { issueKey } from '../../api/auth/key-admin.ts';
-import { KEYS_BUCKET } from '../../api/auth/keys.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { openKv } from '../../infra/nats/kv.ts';
 import { startService, temporaryDirectory } from '../support/service.ts';
 import { goodRequests, openSlowConnections, sendBadRequests, type Target } from './attack.ts';
+import { issueKeys } from './bench/load.ts';
+import { median, percentile, readable } from './bench/report.ts';
 
 const BAD_REQUESTS = 10_000;
+/** Accounts that send them. */
+const ATTACKERS = 50;
 const SLOW_CONNECTIONS = 1_000;
 /** The server closes slow connections; that many of them are open on the average. */
 const SLOW_SHARE_MIN = 0.9;
@@ -28,10 +29,13 @@ const env = { HTTP_CONNECTIONS_PER_ADDRESS_MAX: '5000' };
 const service = await startService(directory.path, { args, env });
 try {
   const { hostname: host, port } = new URL(service.ready.url);
+  const nats = await connectNats({ ...service.nats, name: 'attack' });
+  const attackers = await issueKeys(nats, ATTACKERS);
+  await nats.close();
   const target: Target = {
     host,
     port: Number(port),
-    keys: [service.ready.key, ...(await keys())],
+    keys: [service.ready.key, ...attackers],
     secrets: [
       ...[new URL(service.env.CLICKHOUSE_URL).password, String(service.env.NATS_TOKEN)],
       directory.path,
@@ -54,7 +58,7 @@ try {
   const open = Math.round(counts.reduce((sum, one) => sum + one, 0) / counts.length);
   const row = (what: string, times: readonly number[]) =>
     console.log(
-      `${what.padEnd(40)} p50 ${quantile(times, 0.5)} ms  p99 ${quantile(times, 0.99)} ms`,
+      `${what.padEnd(40)} p50 ${readable(median(times))} ms  p99 ${readable(percentile(times, 0.99))} ms`,
     );
   console.log(`seed ${SEED}; statuses`, Object.fromEntries([...attack.statuses].sort()));
   row('good requests, quiet', quiet);
@@ -63,8 +67,8 @@ try {
   const failed = [...attack.statuses.keys()].filter((status) => status >= 500);
   if (attack.leaks.length > 0) console.log('leaked', attack.leaks.slice(0, 5));
   if (attack.unanswered.length > 0) console.log('no answer', attack.unanswered.slice(0, 5));
-  const limit = 2 * quantile(quiet, 0.5);
-  const doubled = [held, attacked].some((times) => quantile(times, 0.5) > limit);
+  const limit = 2 * median(quiet);
+  const doubled = [held, attacked].some((times) => median(times) > limit);
   const missing = open < SLOW_SHARE_MIN * SLOW_CONNECTIONS;
   const isBad =
     failed.length > 0 ||
@@ -76,22 +80,4 @@ try {
 } finally {
   await service.up.stop();
   directory.remove();
-}
-
-/** Keys of other accounts for the attacker. */
-async function keys(): Promise<string[]> {
-  const nats = await connectNats({ ...service.nats, name: 'attack' });
-  const bucket = await openKv(nats, KEYS_BUCKET);
-  const issued = [];
-  for (let n = 0; n < 50; n += 1) {
-    const wanted = { tier: 'pro', account: `attacker-${n}`, label: '' } as const;
-    issued.push((await issueKey(bucket, wanted, Date.now())).key);
-  }
-  await nats.close();
-  return issued;
-}
-
-function quantile(values: readonly number[], q: number): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  return Math.round((sorted[Math.floor(q * (sorted.length - 1))] ?? 0) * 100) / 100;
 }

@@ -5,7 +5,7 @@
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
-import { random } from '../support/ledger-generator.ts';
+import { generator } from '../support/seed.ts';
 
 export type Target = {
   readonly host: string;
@@ -39,8 +39,8 @@ export async function sendBadRequests(
   { host, port, keys, secrets = [] }: Target,
   options: { readonly count: number; readonly parallel: number; readonly seed: number },
 ): Promise<Attack> {
-  const generator = random(options.seed);
-  const below = (limit: number) => Math.floor(generator() * limit);
+  const random = generator(options.seed);
+  const below = (limit: number) => Math.floor(random() * limit);
   const statuses = new Map<number, number>();
   const unanswered: string[] = [];
   const leaks: string[] = [];

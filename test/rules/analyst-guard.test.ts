@@ -1,15 +1,23 @@
-// No nesting, spelling or way in lets an analyst read a file, a setting of the server, or another host. Forbidden acts
+// What an analyst may run and what is refused: writes, files, other servers, other settings, and attempts to hide one
+// of these. No nesting, spelling or way in lets an analyst read a file, a setting of the server, or another host. Forbidden acts
 // are wrapped into every kind of nesting; harmless ones in the same nestings must run, so that no refusal is a mistake
 // of the test. Looks for a secret in each answer and on disk, before and after the service has opened the file.
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer, get } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CLOSED_FUNCTIONS, FUNCTIONS } from '../../infra/analyst/functions.ts';
-import { send, start, stopAll } from '../support/embedded-harness.ts';
 import {
   forbiddenSources,
   HARMLESS,
@@ -17,8 +25,8 @@ import {
   SETTINGS,
   STATEMENTS,
 } from '../support/forbidden-sql.ts';
-import { isLong, SEED } from '../support/seed.ts';
-import { seeded } from '../unit/feed-matches.ts';
+import { generator, isLong, SEED } from '../support/seed.ts';
+import { connect, send, startEngine, stopEngines } from '../support/stack.ts';
 
 const SECRET = 'sesame-7f3a';
 const ROUNDS = isLong ? 1_000 : 100;
@@ -40,14 +48,14 @@ beforeAll(async () => {
   writeFileSync(file, `${SECRET},1\n`);
   host.listen(0, '127.0.0.1');
   await once(host, 'listening');
-  ({ url, serviceUrl } = await start(join(root, 'data')));
+  ({ url, serviceUrl } = await startEngine(join(root, 'data')));
   await asService('CREATE DATABASE fillstream');
   await asService('CREATE TABLE fillstream.fills (a String, b UInt8) ORDER BY a');
   await asService("INSERT INTO fillstream.fills VALUES ('x', 1)");
 });
 
 afterAll(async () => {
-  await stopAll();
+  await stopEngines();
   host.close();
   rmSync(root, { recursive: true, force: true });
 });
@@ -69,7 +77,7 @@ function forbidden(): string[] {
   return forbiddenSources({ file, root, port: (host.address() as AddressInfo).port });
 }
 
-const random = seeded(SEED);
+const random = generator(SEED);
 const roll = (below: number) => Math.floor(random() * below);
 
 function sample<T>(list: readonly T[]): T[] {
@@ -100,6 +108,116 @@ function expectNothingElse() {
   expect(readdirSync(root).sort()).toEqual(['data', 'open']);
   expect(readdirSync(join(root, 'open'))).toEqual(['secret.csv']);
 }
+
+/** No table or database was made or dropped, and nothing was written. */
+async function expectUnchanged() {
+  expect(await asService('SELECT * FROM fillstream.fills')).toBe('x\t1\n');
+  expect((await asService('SHOW DATABASES')).split('\n')).not.toContain('x');
+  expectNothingElse();
+}
+
+test.each([
+  'SELECT count() > 0 FROM fillstream.fills',
+  '-- a question\nWITH 1 AS one SELECT one = 1',
+  'EXISTS TABLE fillstream.fills',
+  "SELECT {word:String} = concat('fi', 'le')",
+  "SELECT 'a file \\\\ of url(1)' != '' AS `it's` -- file('x')",
+  'SELECT $$no file$$ != $$$$',
+])('may run: %s', async (query) => {
+  expect(await ask(query, 'param_word=file')).toEqual({
+    ok: true,
+    text: expect.stringMatching(/^(1|true)\n$/),
+  });
+});
+
+test('may name itself, with an empty password', async () => {
+  const basic = connect({ url, username: 'analyst', password: '' });
+  expect((await basic.query({ query: 'SHOW TABLES' })).query_id).toBeTruthy();
+  await basic.close();
+});
+
+test.each([
+  ["INSERT INTO fillstream.fills VALUES ('y', 9)", 'readonly mode'],
+  ['INSERT INTO fillstream.fills FORMAT CSV\ny,9', ''],
+  ['CREATE TABLE x (n UInt8) ORDER BY n', 'readonly mode'],
+  ['CREATE OR REPLACE VIEW fillstream.fills AS SELECT 1', 'readonly mode'],
+  ['DROP TABLE fillstream.fills', 'readonly mode'],
+  ['KILL QUERY WHERE 1', ''],
+  ['SYSTEM RELOAD DICTIONARIES', ''],
+  ['SET readonly = 0', ''],
+  ['SELECT 1; DROP TABLE fillstream.fills', ''],
+  ['SELECT 1 SETTINGS max_memory_usage = 0', 'readonly mode'],
+  [`SELECT * FROM fillstream.fills INTO OUTFILE '${join(root, 'leak')}'`, ''],
+  [`SELECT * FROM file('${file}', 'LineAsString')`, 'the function file is not open to analysts'],
+  ["SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')", 'the function url'],
+  [`SELECT arrayMap({file:Identifier}, ['${file}'])`, ''],
+  [`SELECT 'it\\'s', file('${file}') --'`, ''],
+  [`/**/ DESCRIBE file('${file}')`, ''],
+  [`EXPLAIN DESCRIBE file('${file}')`, ''],
+  [`EXPLAIN TABLE OVERRIDE file('${file}') COLUMNS (a Int8)`, ''],
+  ["SELECT hasColumnInTable('127.0.0.1:1', 'fillstream', 'fills', 'a')", ''],
+  ["SELECT reverseDNSQuery('127.0.0.1')", ''],
+  ['SELECT number FROM numbers(1000001)', 'TOO_MANY_ROWS_OR_BYTES'],
+  ['SELECT length(groupArray(number)) FROM numbers(1000000000)', 'MEMORY_LIMIT_EXCEEDED'],
+  ['SELECT 1 FROM', ''],
+])('may not: %s', async (query, words) => {
+  const answer = await ask(query, 'param_file=file');
+  expectNothingLeaked(answer, query);
+  expect(answer.text).toContain(words);
+  await expectUnchanged();
+});
+
+test('may not run for ever', async () => {
+  const forever = 'SELECT sum(cityHash64(number)) FROM numbers(1000000000000)';
+  expect((await ask(forever, 'max_execution_time=1')).text).toContain('TIMEOUT_EXCEEDED');
+});
+
+test.each(['?', '?user=default', '?user=analyst', '?readonly=0', '?readonly=2', '?password='])(
+  'nobody writes with a GET of %s',
+  async (search) => {
+    for (const query of ['CREATE DATABASE x', 'DROP TABLE fillstream.fills']) {
+      const get = await fetch(`${url}/${search}&query=${encodeURIComponent(query)}`);
+      expect(get.status).toBeGreaterThanOrEqual(400);
+      expect((await ask(query, search.slice(1))).ok).toBe(false);
+    }
+    await expectUnchanged();
+  },
+);
+
+test('the password is random, of this directory, and for its owner only', async () => {
+  const file = join(root, 'data', 'password');
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(readFileSync(file, 'utf8')).toMatch(/^[0-9a-f]{64}$/);
+  for (const password of ['', 'wrong', readFileSync(file, 'utf8').slice(1)]) {
+    const headers = { 'X-ClickHouse-User': 'service', 'X-ClickHouse-Key': password };
+    expect((await fetch(`${url}/?query=SELECT+1`, { headers })).status).toBe(403);
+  }
+});
+
+test.each([
+  ['a page of another site', { Origin: 'https://evil.example' }],
+  ['a page without an origin', { Origin: 'null' }],
+  ['an image or script of a page', { 'Sec-Fetch-Site': 'cross-site' }],
+  ['another port of this machine', { 'Sec-Fetch-Site': 'same-site' }],
+  ['a name that was rebound to loopback', { Host: 'evil.example:8123' }],
+  ['a name that begins like loopback', { Host: '127.0.0.1.evil.example' }],
+])('refuses %s, also with the password', async (_, headers) => {
+  const { username, password } = new URL(serviceUrl);
+  for (const credentials of [{}, { Authorization: `Basic ${btoa(`${username}:${password}`)}` }]) {
+    const options = { headers: { ...headers, ...credentials } };
+    const [response] = await once(get(`${url}/?query=SELECT+1`, options), 'response');
+    expect(response.statusCode).toBe(403);
+    response.resume();
+  }
+});
+
+test.each(['readonly=0', 'max_memory_usage=0', 'max_execution_time=0', 'max_execution_time=99'])(
+  'may not set %s',
+  async (setting) => {
+    expect((await ask('SELECT 1', setting)).text).toMatch(/^Code: 164\. /);
+    expect((await ask('SELECT 1', 'max_execution_time=5')).text).toBe('1\n');
+  },
+);
 
 test.each(
   STATEMENTS.flatMap(([name, nest], i) => {

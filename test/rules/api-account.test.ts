@@ -5,36 +5,21 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TIERS } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import {
-  get,
-  issueKey,
-  silent,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from '../support/api-harness.ts';
+import { get, issueKey, silent, type startApi, startStores } from '../support/api-harness.ts';
+import { forFile } from '../support/for-file.ts';
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
+const stores = forFile(startStores);
 let api: Awaited<ReturnType<typeof startApi>>;
 let other: typeof api;
 
 beforeAll(async () => {
-  directory = await temporaryDirectory();
-  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
-  nats = await startNats(`${directory.path}/nats`);
-  api = await startApi({ clickhouseUrl: clickhouse.url, nats });
-  other = await startApi({ clickhouseUrl: clickhouse.url, nats });
+  api = await stores.serve();
+  other = await stores.serve();
 });
 
 afterAll(async () => {
   await api?.stop();
   await other?.stop();
-  await nats?.stop();
-  await clickhouse?.stop();
-  await directory?.remove();
 });
 
 function send(method: string, path: string, key: string, body?: unknown) {
@@ -52,7 +37,7 @@ async function elsewhere(key: string, status: number): Promise<void> {
 
 describe('/v2/user/keys', () => {
   test('a key is created, used everywhere, changed, and revoked everywhere', async () => {
-    const first = await issueKey(nats.bucket, 'pro', { account: 'acme' });
+    const first = await issueKey(stores.nats.bucket, 'pro', { account: 'acme' });
     const made = await send('POST', '/v2/user/keys', first, { label: 'second' });
     expect(made.status).toBe(201);
     const { key, id } = made.body;
@@ -68,7 +53,7 @@ describe('/v2/user/keys', () => {
 
     const renamed = await send('PATCH', `/v2/user/keys/${id}`, first, { label: 'third' });
     expect(renamed.body).toMatchObject({ id, label: 'third', expires_at: '' });
-    const ends = new Date(Date.now() + 3_600_000).toISOString();
+    const ends = '2090-01-01T00:00:00.000Z';
     const ended = await send('PATCH', `/v2/user/keys/${id}`, first, { expires_at: ends });
     expect(ended.body).toMatchObject({ label: 'third', expires_at: ends });
 
@@ -83,8 +68,8 @@ describe('/v2/user/keys', () => {
   });
 
   test('creates no key that outlives the key of the request', async () => {
-    const expires_at = new Date(Date.now() + 60_000).toISOString();
-    const trial = await issueKey(nats.bucket, 'pro', { account: 'trial', expires_at });
+    const expires_at = '2090-01-01T00:00:00.000Z';
+    const trial = await issueKey(stores.nats.bucket, 'pro', { account: 'trial', expires_at });
     const wanted = '2099-01-01T00:00:00Z';
     for (const body of [{}, { expires_at: wanted }, { expires_at: null }]) {
       const made = await send('POST', '/v2/user/keys', trial, body);
@@ -98,7 +83,7 @@ describe('/v2/user/keys', () => {
   });
 
   test('creates no more valid keys than the tier allows', async () => {
-    const demo = await issueKey(nats.bucket, 'demo', { account: 'small' });
+    const demo = await issueKey(stores.nats.bucket, 'demo', { account: 'small' });
     expect((await send('POST', '/v2/user/keys', demo, {})).status).toBe(201);
     const full = await send('POST', '/v2/user/keys', demo, {});
     expect([full.status, full.body.error]).toEqual([403, 'quota_exceeded']);
@@ -108,8 +93,8 @@ describe('/v2/user/keys', () => {
   });
 
   test('makes no expired key valid beyond that number', async () => {
-    const demo = await issueKey(nats.bucket, 'demo', { account: 'expired' });
-    const past = new Date(Date.now() - 1_000).toISOString();
+    const demo = await issueKey(stores.nats.bucket, 'demo', { account: 'expired' });
+    const past = '2026-01-01T00:00:00.000Z';
     const late = await send('POST', '/v2/user/keys', demo, { label: 'late', expires_at: past });
     expect(late.body).toMatchObject({ status: 'expired' });
     const path = `/v2/user/keys/${late.body.id}`;
@@ -127,7 +112,7 @@ describe('/v2/user/keys', () => {
   });
 
   test('nor do requests at the same time', async () => {
-    const demo = await issueKey(nats.bucket, 'demo', { account: 'hasty' });
+    const demo = await issueKey(stores.nats.bucket, 'demo', { account: 'hasty' });
     const made = await Promise.all(
       Array.from({ length: 4 }, () => send('POST', '/v2/user/keys', demo, {})),
     );
@@ -135,8 +120,8 @@ describe('/v2/user/keys', () => {
   });
 
   test('hides the keys of other accounts', async () => {
-    const ours = await issueKey(nats.bucket, 'pro', { account: 'ours' });
-    const theirs = await issueKey(nats.bucket, 'pro', { account: 'theirs' });
+    const ours = await issueKey(stores.nats.bucket, 'pro', { account: 'ours' });
+    const theirs = await issueKey(stores.nats.bucket, 'pro', { account: 'theirs' });
     const [own] = (await get(`${api.url}/v2/user/keys`, theirs)).body.keys;
     for (const method of ['PATCH', 'DELETE']) {
       const answer = await send(method, `/v2/user/keys/${own.id}`, ours, {});
@@ -147,7 +132,7 @@ describe('/v2/user/keys', () => {
   });
 
   test('a repeated request with the same Idempotency-Key creates one key, in any process', async () => {
-    const first = await issueKey(nats.bucket, 'individual', { account: 'repeating' });
+    const first = await issueKey(stores.nats.bucket, 'individual', { account: 'repeating' });
     const post = (url: string, idempotencyKey: string, body: object) =>
       get(`${url}/v2/user/keys`, first, {
         method: 'POST',
@@ -183,29 +168,13 @@ describe('/v2/user/keys', () => {
     [{ label: 7 }, 'label'],
     [{ expires_at: 'tomorrow' }, 'expires_at'],
   ])('rejects the body %j by %s', async (body, path) => {
-    const key = await issueKey(nats.bucket, 'pro');
+    const key = await issueKey(stores.nats.bucket, 'pro');
     const answer = await send('POST', '/v2/user/keys', key, body);
     expect([answer.status, answer.body.issues[0].path]).toEqual([400, path]);
   });
 
-  test('rejects bodies that are not JSON of at most 256 KiB', async () => {
-    const key = await issueKey(nats.bucket, 'pro');
-    const post = (body: string, type: string) =>
-      get(`${api.url}/v2/user/keys`, key, {
-        method: 'POST',
-        body,
-        headers: { 'Content-Type': type },
-      });
-    expect((await post('{}', 'text/plain')).status).toBe(415);
-    expect((await post('{', 'application/json')).status).toBe(400);
-    expect((await post('[]', 'application/json')).status).toBe(400);
-    const large = JSON.stringify({ label: 'x'.repeat(256 * 1_024) });
-    expect((await post(large, 'application/json')).status).toBe(413);
-    expect((await post('{}', 'application/json')).status).toBe(201);
-  });
-
   test.each(['/v2/user/keys', '/mcp'])('rejects compressed bodies: %s', async (path) => {
-    const key = await issueKey(nats.bucket, 'pro');
+    const key = await issueKey(stores.nats.bucket, 'pro');
     const answer = await get(api.url + path, key, {
       method: 'POST',
       body: gzipSync('{}'),
@@ -217,7 +186,7 @@ describe('/v2/user/keys', () => {
 
 describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
   test('show the account, its tier, and the requests of all processes today', async () => {
-    const key = await issueKey(nats.bucket, 'individual', { account: 'counted' });
+    const key = await issueKey(stores.nats.bucket, 'individual', { account: 'counted' });
     const me = (await get(`${api.url}/v2/user/me`, key)).body;
     expect(me).toMatchObject({ account: 'counted', key: { is_current: true, status: 'valid' } });
     expect(me.tier).toMatchObject({ name: 'individual', requests_per_second: 20, max_streams: 20 });
@@ -225,7 +194,7 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
     expect(tiers.map((one: { name: string }) => one.name)).toEqual(['demo', 'individual', 'pro']);
     expect(tiers[1]).toEqual(me.tier);
 
-    const demo = await issueKey(nats.bucket, 'demo', { account: 'watched' });
+    const demo = await issueKey(stores.nats.bucket, 'demo', { account: 'watched' });
     const used = (await get(`${api.url}/v2/user/telemetry`, demo)).body;
     expect(used.stream_seconds).toEqual({ today: 0, quota: 10_800, left: 10_800 });
     expect(used.sessions).toEqual({ open: 0, quota: 2 });
@@ -245,7 +214,7 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
   });
 
   test('the requests of many accounts reach other processes, the last ones when a process ends', async () => {
-    const bucket = await openKv(nats.nats, 'usage_of_many', { ttlMs: USAGE_TTL_MS });
+    const bucket = await openKv(stores.nats.nats, 'usage_of_many', { ttlMs: USAGE_TTL_MS });
     const [own, others] = [
       await openUsage({ bucket, logger: silent }),
       await openUsage({ bucket, logger: silent }),

@@ -2,15 +2,14 @@
  * The analytics endpoints over real HTTP and the real embedded ClickHouse, against plain sums over
  * the same made-up bookings.
  */
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   addressOf,
   type Booking,
   conditionOf,
+  insertBookings,
   MARKETS,
-  ratio,
   seriesOf,
-  totalsOf,
   UNLISTED_MARKET,
 } from '../support/api-bookings.ts';
 import {
@@ -31,28 +30,27 @@ import {
   ODD_TRADER,
   profileObject,
   random,
+  ratio,
   rows,
   TRADERS,
   time,
+  totalsOf,
   WHALE,
 } from '../support/api-expected.ts';
-import { get } from '../support/api-harness.ts';
-import { startSeeded } from '../support/api-seeded.ts';
+import { get, pagesOf } from '../support/api-harness.ts';
+import { refreshBoards, startSeeded } from '../support/api-seeded.ts';
+import { forFile } from '../support/for-file.ts';
 import { until } from '../support/service.ts';
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
 let clickhouse: (typeof seeded)['clickhouse'];
 let api: (typeof seeded)['api'];
 let edgeApi: (typeof seeded)['edgeApi'];
 let key: string;
-let demoKey: string;
 
 beforeAll(async () => {
-  seeded = await startSeeded();
-  ({ clickhouse, api, edgeApi, key, demoKey } = seeded);
+  ({ clickhouse, api, edgeApi, key } = seeded);
 });
-
-afterAll(() => seeded?.stop());
 
 describe('GET /v1/analytics/leaderboard', () => {
   test.each(Object.keys(ALL_FRAMES))('ranks every trader of %s in each order', async (frame) => {
@@ -78,20 +76,6 @@ describe('GET /v1/analytics/leaderboard', () => {
         offset: '0',
       }),
     );
-  });
-
-  test('gives the same order in pages as at once, ranks going on', async () => {
-    const whole = await leaderboard({ limit: '100', sort_by: 'market_count' });
-    const pages = [];
-    for (let offset = 0; offset < whole.total_count + 7; offset += 7) {
-      const page = await leaderboard({
-        ...{ limit: '7', offset: String(offset), sort_by: 'market_count' },
-      });
-      expect(page.total_count).toBe(whole.total_count);
-      pages.push(...page.traders);
-    }
-    expect(pages).toEqual(whole.traders);
-    expect(pages.map((entry) => entry.rank)).toEqual(pages.map((_, index) => index + 1));
   });
 
   test.each<[string, string, (entry: Entry) => boolean]>([
@@ -187,25 +171,10 @@ describe('GET /v1/analytics/leaderboard', () => {
       .filter(({ markets, trader }) => markets >= 2 && lastTrade(trader) >= NOW - 3_600)
       .map(entryObject);
     const walked: typeof expected = [];
-    let next: string | undefined = `/v1/analytics/leaderboard?${new URLSearchParams(query)}`;
-    while (next !== undefined) {
-      const page: Awaited<ReturnType<typeof get>> = await get(api.url + next, key);
-      walked.push(...page.body.traders);
-      next = /^<([^>]+)>/.exec(page.headers.get('link') ?? '')?.[1];
-    }
+    const path = `/v1/analytics/leaderboard?${new URLSearchParams(query)}`;
+    for await (const { body } of pagesOf(api.url, path, key)) walked.push(...body.traders);
     expect(walked.map(({ profile }) => profile)).toEqual(expected.map(({ profile }) => profile));
     expect(walked.map(({ rank }) => rank)).toEqual(expected.map((_, index) => index + 1));
-  });
-
-  test('of a market that nobody knows is a 404', async () => {
-    const path = '/v1/analytics/leaderboard?market=nobody-knows-it';
-    expect((await get(api.url + path, key)).status).toBe(404);
-  });
-
-  test('gives a demo key 20 entries by default', async () => {
-    const { body } = await get(`${api.url}/v1/analytics/leaderboard`, demoKey);
-    expect(body.traders).toHaveLength(20);
-    expect(body.total_count).toBe(board('30D', 'all', 'pnl').length);
   });
 });
 
@@ -279,11 +248,6 @@ describe('GET /v1/traders/:address/markets/:id/orders', () => {
     const answer = await get(`${api.url}/v1/traders/0x${'0'.repeat(40)}/markets/1000/orders`, key);
     expect([answer.status, answer.body]).toEqual([200, { orders: [] }]);
   });
-
-  test.each(['0', '999999', '9223372036854775807'])('is 404 for market %s', async (id) => {
-    const answer = await get(`${api.url}/v1/traders/${addressOf(0)}/markets/${id}/orders`, key);
-    expect([answer.status, answer.body.error]).toEqual([404, 'not_found']);
-  });
 });
 
 describe('GET /v1/traders/:address/hourly_stats', () => {
@@ -321,11 +285,6 @@ describe('GET /v1/markets/:id', () => {
       expect(body).toEqual(expectedMarket(market));
     }
   });
-
-  test.each(['0', '424242'])('is 404 for market %s', async (id) => {
-    const { status, body } = await get(`${api.url}/v1/markets/${id}`, key);
-    expect([status, body.error]).toEqual([404, 'not_found']);
-  });
 });
 
 describe('a re-tagged market', () => {
@@ -358,7 +317,57 @@ describe('a re-tagged market', () => {
     });
     expect(tags).toEqual(['weather']);
   });
+
+  test('is on the leaderboards of its new tags alone', async () => {
+    await refreshBoards(clickhouse.client);
+    api.expire();
+    const expected = board('7D', 'all', 'pnl', { keeps: ({ market }) => market === 4 });
+    expect(await leaderboard({ tag: 'weather', time_frame: '7D', limit: '100' })).toEqual({
+      traders: expected.map(entryObject),
+      total_count: expected.length,
+    });
+    expect(await leaderboard({ tag: 'politics' })).toEqual({ traders: [], total_count: 0 });
+  });
 });
+
+test('a market is on the leaderboards of exactly its tags, whichever they are', async () => {
+  const { client } = clickhouse;
+  const [pattern] = random.filter(({ kind }) => kind === 'fill');
+  if (pattern === undefined) throw new Error('no fill among the bookings');
+  await client.insert({
+    table: 'markets',
+    columns: ['condition_id_hex', 'market_id', 'tags', 'observed_at'],
+    values: TAGS.map((tag, at) => [
+      ...[conditionOf(100 + at), 2_000 + at, ['nobody-asks', tag, tag], '2030-01-01 00:00:00'],
+    ]),
+    format: 'JSONCompactEachRow',
+  });
+  await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+  const traders = TAGS.map((_, at) => addressOf(1_000 + at));
+  const rows = traders.map((trader, at) => {
+    return { ...pattern, trader, market: 100 + at, time: NOW, block: 90_000_000, log: at };
+  });
+  await insertBookings(client, rows, 7_000_000);
+  const found = await client.query({
+    query: `SELECT concat('0x', lower(hex(trader))) AS address, tag FROM leaderboard_window(seconds = 3600)
+      WHERE trader IN (SELECT trader FROM bookings WHERE block_number = 90000000) ORDER BY trader, tag`,
+    format: 'JSONEachRow',
+  });
+  const boards = Map.groupBy(
+    await found.json<Record<'tag' | 'address', string>>(),
+    (one) => one.address,
+  );
+  expect(traders.map((trader) => boards.get(trader)?.map(({ tag }) => tag))).toEqual(
+    TAGS.map((tag) => ['all', tag].toSorted()),
+  );
+});
+
+/** Every tag with a leaderboard. */
+const TAGS = [
+  ...['sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech'],
+  ...['economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer'],
+  ...['tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
+];
 
 const UNLISTED = `0x${conditionOf(UNLISTED_MARKET)}`;
 

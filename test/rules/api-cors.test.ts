@@ -1,18 +1,17 @@
 // Reading the api from pages of other origins: closed by default, open to the configured ones.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { issueKey, startApi, startNats, temporaryDirectory } from '../support/api-harness.ts';
+import { issueKey, startApi } from '../support/api-harness.ts';
+import { forFile } from '../support/for-file.ts';
+import { startNats } from '../support/stack.ts';
 
 const PAGE = 'https://page.example';
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
+const nats = forFile(startNats);
 let closed: Awaited<ReturnType<typeof startApi>>;
 let open: Awaited<ReturnType<typeof startApi>>;
 let key: string;
 
 beforeAll(async () => {
-  directory = await temporaryDirectory();
-  nats = await startNats(`${directory.path}/nats`);
   // Nothing here asks ClickHouse.
   const options = { clickhouseUrl: 'http://127.0.0.1:9', nats };
   closed = await startApi(options);
@@ -23,8 +22,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await closed?.stop();
   await open?.stop();
-  await nats?.stop();
-  await directory?.remove();
 });
 
 function preflight(url: string, origin: string) {

@@ -1,27 +1,15 @@
-/** API keys against a real nats-server: what a process knows of the bucket, and how fast. */
+/** API keys against a real nats-server: what a process knows of the bucket. */
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { hashKey, KeyRecord, openKeys, storeKey } from '../../api/auth/keys.ts';
-import { issueKey, silent, startNats, temporaryDirectory } from '../support/api-harness.ts';
+import { issueKey, revokeKey, silent } from '../support/api-harness.ts';
+import { forFile } from '../support/for-file.ts';
+import { startNats } from '../support/stack.ts';
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
+const nats = forFile(startNats);
 
-beforeAll(async () => {
-  directory = await temporaryDirectory();
-  nats = await startNats(`${directory.path}/nats`);
-});
-
-afterAll(async () => {
-  await nats?.stop();
-  await directory?.remove();
-});
-
-/** Milliseconds until `holds` does, looked at every 5 ms. */
-async function msUntil(holds: () => boolean): Promise<number> {
-  const startMs = performance.now();
+async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await delay(5);
-  return performance.now() - startMs;
 }
 
 async function stored(key: string) {
@@ -30,11 +18,6 @@ async function stored(key: string) {
   if (entry === undefined) throw new Error('no such key');
   const record = KeyRecord.parse(JSON.parse(new TextDecoder().decode(entry.value)));
   return { keyHash, record };
-}
-
-async function revoke(key: string): Promise<void> {
-  const { record } = await stored(key);
-  await storeKey(nats.bucket, key, { ...record, revoked_at: new Date().toISOString() });
 }
 
 describe('openKeys', () => {
@@ -46,7 +29,7 @@ describe('openKeys', () => {
       caller: { keyHash: hashKey(before), account: 'account-demo', tier: 'demo' },
     });
     const after = await issueKey(nats.bucket, 'pro');
-    await msUntil(() => keys.find(hashKey(after))?.kind === 'valid');
+    await until(() => keys.find(hashKey(after))?.kind === 'valid');
     await keys.close();
   });
 
@@ -68,15 +51,18 @@ describe('openKeys', () => {
 
   test('reports a revocation and a deletion, once', async () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
-    for (const end of [revoke, (key: string) => nats.bucket.delete(hashKey(key))]) {
+    for (const end of [
+      (key: string) => revokeKey(nats, key),
+      (key: string) => nats.bucket.delete(hashKey(key)),
+    ]) {
       const key = await issueKey(nats.bucket, 'pro');
-      await msUntil(() => keys.find(hashKey(key))?.kind === 'valid');
+      await until(() => keys.find(hashKey(key))?.kind === 'valid');
       let revoked = 0;
       let forgotten = 0;
       keys.onRevoked(hashKey(key), () => revoked++);
       keys.onRevoked(hashKey(key), () => forgotten++)();
       await end(key);
-      console.log(`reported after ${Math.round(await msUntil(() => revoked > 0))} ms`);
+      await until(() => revoked > 0);
       expect(keys.find(hashKey(key))?.kind).not.toBe('valid');
       expect((await keys.fetch(hashKey(key))).kind).not.toBe('valid');
       await end(key).catch(() => undefined);
@@ -88,12 +74,12 @@ describe('openKeys', () => {
   test('reports no revocation when the label of a valid key changes', async () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
     const key = await issueKey(nats.bucket, 'pro', { account: 'account-label' });
-    await msUntil(() => keys.find(hashKey(key))?.kind === 'valid');
+    await until(() => keys.find(hashKey(key))?.kind === 'valid');
     let revoked = 0;
     keys.onRevoked(hashKey(key), () => revoked++);
     const { record } = await stored(key);
     await storeKey(nats.bucket, key, { ...record, label: 'renamed' });
-    await msUntil(() => keys.ofAccount('account-label')[0]?.record.label === 'renamed');
+    await until(() => keys.ofAccount('account-label')[0]?.record.label === 'renamed');
     expect(revoked).toBe(0);
     await keys.close();
   });
@@ -109,7 +95,7 @@ describe('openKeys', () => {
     });
     nowMs += 10_000;
     expect(keys.find(hashKey(key))).toEqual({ kind: 'expired' });
-    await msUntil(() => revoked);
+    await until(() => revoked);
     await keys.close();
   });
 
@@ -133,12 +119,12 @@ describe('openKeys', () => {
         expect(listed).toEqual(keys.own(account, keyHash) === undefined ? [] : [keyHash]);
         return listed.length > 0;
       });
-    await msUntil(() => keys.find(keyHash) !== undefined);
+    await until(() => keys.find(keyHash) !== undefined);
     expect(accountsWithIt()).toEqual(['before']);
     await storeKey(nats.bucket, key, { ...record, account: 'after' });
-    await msUntil(() => accountsWithIt().join() === 'after');
+    await until(() => accountsWithIt().join() === 'after');
     await nats.bucket.delete(keyHash);
-    await msUntil(() => accountsWithIt().length === 0);
+    await until(() => accountsWithIt().length === 0);
     await keys.close();
   });
 

@@ -1,31 +1,30 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { Method, OpenApi, Operation, Parameter } from '../../api/openapi.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { SEED } from '../support/api-expected.ts';
 import { get, issueKey } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
+import { forFile } from '../support/for-file.ts';
 import { isLong } from '../support/seed.ts';
+import { until } from '../support/service.ts';
 
 /** Of each operation. */
 const RUNS = isLong ? 20 : 5;
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
 let url: string;
 let document: OpenApi;
 let streamId: string;
 
 beforeAll(async () => {
-  seeded = await startSeeded();
   url = seeded.api.url;
   document = (await get(`${url}/openapi.json`, undefined)).body;
   streamId = await makeStream(seeded.key);
 });
-
-afterAll(() => seeded?.stop());
 
 /** Path parameters that exist in the made-up exchange. */
 const KNOWN: Readonly<Record<string, string>> = {
@@ -37,9 +36,16 @@ const KNOWN: Readonly<Record<string, string>> = {
 
 /** The operations that read and answer with JSON. */
 function operations() {
-  return Object.entries(document.paths)
-    .flatMap(([path, item]) => (item.get === undefined ? [] : { path, operation: item.get }))
-    .filter(({ operation }) => operation.responses[200]?.content?.['application/json']);
+  return readable().filter(
+    ({ operation }) => operation.responses[200]?.content?.['application/json'],
+  );
+}
+
+/** The operations that read. */
+function readable() {
+  return Object.entries(document.paths).flatMap(([path, { get: operation }]) =>
+    operation === undefined ? [] : [{ path, operation }],
+  );
 }
 
 function send(method: Method, path: string, key: string, body: unknown) {
@@ -315,27 +321,108 @@ describe('live responses', () => {
     }
   });
 
-  test('to too many requests match the document', async () => {
-    const operation = operationOf('/v2/tiers');
-    const key = await issueKey(seeded.nats.bucket, 'demo');
-    const answers = await Promise.all(
-      Array.from({ length: 60 }, () => get(`${url}/v2/tiers`, key)),
-    );
-    expect(answers.some(({ status }) => status === 429)).toBe(true);
-    for (const answer of answers) expectDescribed(operation, answer);
+  test('to too many requests are a 429 with the time to wait', async () => {
+    for (const { path, operation } of operations()) {
+      const key = await issueKey(seeded.nats.bucket, 'demo');
+      // They count before their parameters are checked.
+      const target = `${url}${fill(path, { address: 'x', id: '!', id_or_slug: '!' })}?limit=x`;
+      // On a slow machine, these requests may take more than a second.
+      const refused = await until(async () => {
+        const answers = await Promise.all(Array.from({ length: 12 }, () => get(target, key)));
+        return answers.find(({ status }) => status === 429);
+      });
+      expect([path, refused.body.error]).toEqual([path, 'rate_limited']);
+      expect(refused.headers.get('retry-after')).toBe('1');
+      expect(refused.headers.get('ratelimit')).toBe('"demo";r=0;t=1');
+      expectDescribed(operation, refused);
+    }
   });
 
-  test('to a wrong key, id or tier match the document', async () => {
+  test('to a wrong key or id match the document', async () => {
     for (const { path, operation } of operations()) {
-      const known = url + fill(path, knownOf(path));
-      expectDescribed(operation, await get(known, undefined));
-      expectDescribed(operation, await get(`${known}?limit=100000000`, seeded.demoKey));
+      expectDescribed(operation, await get(url + fill(path, knownOf(path)), undefined));
       const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77', id_or_slug: '77' });
-      expectDescribed(
-        operation,
-        await get(url + unknown, await issueKey(seeded.nats.bucket, 'demo')),
-      );
+      const key = await issueKey(seeded.nats.bucket, 'demo');
+      expectDescribed(operation, await get(url + unknown, key));
     }
+  });
+
+  test('of a market that is not known are a 404, by each of its names', async () => {
+    let count = 0;
+    for (const { path, operation } of readable()) {
+      const market = operation.parameters.find(
+        ({ name }) =>
+          ['market', 'markets', 'id_or_slug'].includes(name) ||
+          (name === 'id' && path.includes('/markets/')),
+      );
+      if (market === undefined) continue;
+      count += 1;
+      const key = await issueKey(seeded.nats.bucket, 'pro');
+      const names = ['0', '424242', '9223372036854775807'];
+      if (market.schema.type !== 'integer') names.push('no-such-market');
+      // A filter takes any condition id.
+      if (market.in === 'path' && names.length > 3) names.push(`0x${'9'.repeat(64)}`);
+      for (const name of names) {
+        const filled = fill(path, { ...KNOWN, [market.name]: name });
+        const query = market.in === 'query' ? `?${market.name}=${name}` : '';
+        const answer = await get(url + filled + query, key);
+        expect([filled, query, answer.status]).toEqual([filled, query, 404]);
+        expect(answer.body.error).toBe('not_found');
+        expectDescribed(operation, answer);
+      }
+    }
+    expect(count).toBeGreaterThan(12);
+  });
+
+  test('to what a parameter may not be are a 400 that names it', async () => {
+    for (const { path, operation } of readable()) {
+      const key = await issueKey(seeded.nats.bucket, 'pro');
+      const given = operation.parameters
+        .filter((one) => one.in !== 'header')
+        .flatMap((one) => refusedOf(one.schema).map((text) => ({ ...one, text })))
+        .filter((one) => one.in === 'query' || one.text !== '');
+      const ask = async ({ name, text, in: place }: (typeof given)[number]) => {
+        const filled = fill(path, { ...knownOf(path), [name]: text });
+        const query = new URLSearchParams(queryOf(operation));
+        if (place === 'query') query.set(name, text);
+        const answer = await get(`${url}${filled}?${query}`, key);
+        const where = `${path}: ${name}=${text}`;
+        expect([where, answer.status, answer.body?.error]).toEqual([where, 400, 'invalid_request']);
+        const names = answer.body.issues.map((issue: { path: string }) => issue.path.split('.')[0]);
+        expect([where, names]).toEqual([where, [name]]);
+        expectDescribed(operation, answer);
+      };
+      await Promise.all(given.map(ask));
+    }
+  });
+
+  /** What the tier demo does not have, and what a refusal says. */
+  const DEMO: readonly (readonly [path: string, query: string, says: RegExp])[] = [
+    ...['/v1/analytics/leaderboard', '/v2/analytics/leaderboard'].flatMap((path) => [
+      [path, 'limit=21', /^limit: .*the tier demo allows at most 20$/] as const,
+      [path, 'offset=1', /^offset: .*the tier demo allows at most 0$/] as const,
+    ]),
+    ['/v1/traders/{address}/markets', 'include_orders=true', /^include_orders: /],
+    ['/v2/traders/{address}/markets', 'include_orders=true', /^include_orders: /],
+    ['/v1/market_data/{id_or_slug}', '', /demo/],
+  ];
+
+  // What another tier was sent may be kept; it is not sent to this one.
+  test.each(DEMO)('of %s with %j are a 403 for the tier demo alone', async (path, query, says) => {
+    const target = `${url}${fill(path, KNOWN)}?${query}`;
+    for (const key of [seeded.key, seeded.individualKey]) {
+      expect((await get(target, key)).status).toBe(200);
+    }
+    const refused = await get(target, await issueKey(seeded.nats.bucket, 'demo'));
+    expect([refused.status, refused.body.error]).toEqual([403, 'tier_required']);
+    expect(refused.body.detail).toMatch(says);
+    expectDescribed(operationOf(path), refused);
+  });
+
+  test('that no tier is refused have no 403', () => {
+    const limited = operations().filter(({ operation }) => operation.responses[403] !== undefined);
+    const paths = limited.map(({ path }) => path);
+    expect(new Set(paths)).toEqual(new Set(DEMO.map(([path]) => path)));
   });
 
   test('to any parameters match the document, and none is 5xx', async () => {
@@ -409,13 +496,17 @@ describe('responses to bodies', () => {
     );
     const [success = ''] = Object.keys(operation.responses);
     expect([...seen]).toEqual(expect.arrayContaining([Number(success), 400]));
-    const other = await get(url + filled, key, {
-      method: method.toUpperCase(),
-      headers: { 'Content-Type': 'text/plain' },
-      body: '{}',
-    });
-    expect(other.status).toBe(415);
-    expectDescribed(operation, other);
+    for (const [type, body, status, detail] of [
+      ['application/json', '{"name": ', 400, 'body: must be JSON'],
+      ['application/json', '[]', 400, /^body: /],
+      ['text/plain', '{}', 415, 'the body must be application/json'],
+    ] as const) {
+      const other = await get(url + filled, key, {
+        ...{ method: method.toUpperCase(), headers: { 'Content-Type': type }, body },
+      });
+      expect([other.status, other.body.detail]).toEqual([status, expect.stringMatching(detail)]);
+      expectDescribed(operation, other);
+    }
     const large = await send(method, filled, key, { name: 'x'.repeat(256 * 1_024) });
     expect(large.status).toBe(413);
     expectDescribed(operation, large);
@@ -477,6 +568,23 @@ describe('/docs', () => {
     expect(script.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
   });
 });
+
+/** Texts that the schema does not allow. */
+function refusedOf(schema: z.core.JSONSchema.JSONSchema): string[] {
+  const { type, enum: allowed, minimum, maximum, minLength, maxLength, pattern, items } = schema;
+  if (allowed !== undefined) return ['', 'no-such-value'];
+  if (type === 'boolean') return ['', 'yes', '1'];
+  if (type === 'array') return refusedOf(items as z.core.JSONSchema.JSONSchema);
+  if (type === 'string') {
+    const long = maxLength === undefined ? [] : ['x'.repeat(maxLength + 1)];
+    return [...(minLength === undefined ? [] : ['']), ...long, ...(pattern ? ['?!'] : [])];
+  }
+  const outside = [
+    ...(minimum === undefined ? [] : [String(minimum - 1)]),
+    ...(maximum === undefined ? [] : [String(maximum + 1)]),
+  ];
+  return ['', 'ten', ...outside, ...(type === 'integer' ? ['1.5'] : [])];
+}
 
 /** A value that the schema allows, mostly; now and then anything. */
 function textOf({ name, schema }: Parameter): fc.Arbitrary<string> {

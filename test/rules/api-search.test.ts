@@ -3,14 +3,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, insertBookings } from '../support/api-bookings.ts';
 import { rows as bookings } from '../support/api-expected.ts';
-import {
-  get,
-  issueKey,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from '../support/api-harness.ts';
+import { get, issueKey, startApi, startStores } from '../support/api-harness.ts';
 import { isLong } from '../support/seed.ts';
 
 type Market = { readonly id: number; readonly question: string; readonly slug: string } & Partial<
@@ -42,9 +35,8 @@ const TRADERS = [
 let stage: Awaited<ReturnType<typeof startStage>>;
 
 async function startStage() {
-  const directory = await temporaryDirectory();
-  const clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
-  const nats = await startNats(`${directory.path}/nats`);
+  const stores = await startStores();
+  const { clickhouse, nats } = stores;
   const { client } = clickhouse;
   await list(MARKETS, '2026-01-01 00:00:01');
   await profile(TRADERS.slice(0, 3), '2026-01-01 00:00:01');
@@ -129,9 +121,7 @@ async function startStage() {
     status: async (query: string) => (await get(`${api.url}/v2/search${query}`, key)).status,
     async stop() {
       await api.stop();
-      await nats.stop();
-      await clickhouse.stop();
-      await directory.remove();
+      await stores.stop();
     },
   };
 }

@@ -3,7 +3,7 @@
  * against plain sums over the same made-up bookings.
  */
 import { getAddress } from 'viem';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import {
   addressOf,
   conditionOf,
@@ -15,41 +15,37 @@ import {
 import {
   board,
   entryObject,
+  expectedHistory,
+  expectedHistoryV2,
   expectedHours,
+  expectedHoursV2,
+  expectedMarketV2,
   expectedOrders,
+  expectedTrader,
   lastTrade,
   NOW,
+  numbers,
+  orderV2,
+  profileV2,
   rows,
   TIE_TRADER,
   time,
   WHALE,
 } from '../support/api-expected.ts';
-import {
-  expectedHistory,
-  expectedHistoryV2,
-  expectedHoursV2,
-  expectedMarketV2,
-  expectedTrader,
-  numbers,
-  orderV2,
-  profileV2,
-} from '../support/api-expected-v2.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
+import { forFile } from '../support/for-file.ts';
 
 const NOBODY = `0x${'0'.repeat(40)}`;
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
 let url: string;
 let key: string;
 
 beforeAll(async () => {
-  seeded = await startSeeded();
   url = seeded.api.url;
   key = seeded.key;
 });
-
-afterAll(() => seeded?.stop());
 
 /** The body of a 200. */
 async function ok(path: string) {
@@ -85,18 +81,6 @@ describe('GET /v1/traders/:address/markets', () => {
     expect(ids).toEqual(['1001', '1003', '1005', '0']);
   });
 
-  test('gives the same order in pages as at once', async () => {
-    const trader = addressOf(4);
-    const whole = withoutOrders(expectedHistory(trader));
-    const pages = [];
-    for (let offset = 0; offset < whole.length + 3; offset += 3) {
-      const page = await ok(`/v1/traders/${trader}/markets?limit=3&offset=${offset}`);
-      expect(page.total_count).toBe(whole.length);
-      pages.push(...page.history);
-    }
-    expect(pages).toEqual(whole);
-  });
-
   test.each([true, false])(
     'keeps unresolved or resolved markets by is_active=%s',
     async (active) => {
@@ -115,10 +99,6 @@ describe('GET /v1/traders/:address/markets', () => {
     const path = `/v1/traders/${trader}/markets?include_orders=true`;
     const expected = expectedHistory(trader).map(({ number, ...entry }) => entry);
     expect((await ok(path)).history).toEqual(expected);
-    expect((await get(url + path, seeded.individualKey)).body.history).toEqual(expected);
-    const refused = await get(url + path, seeded.demoKey);
-    expect([refused.status, refused.body.error]).toEqual([403, 'tier_required']);
-    expect(refused.body.issues[0].path).toBe('include_orders');
     const plain = await get(`${url}/v1/traders/${trader}/markets`, seeded.demoKey);
     expect([plain.status, 'orders' in plain.body.history[0]]).toEqual([200, false]);
   });
@@ -126,14 +106,6 @@ describe('GET /v1/traders/:address/markets', () => {
   test('is an empty list for an address that was never seen', async () => {
     expect(await ok(`/v1/traders/${NOBODY}/markets`)).toEqual({ history: [], total_count: 0 });
   });
-
-  test.each(['limit=0', 'limit=101', 'offset=-1', 'is_active=yes', 'include_orders=1'])(
-    'refuses %s',
-    async (query) => {
-      const { status, body } = await get(`${url}/v1/traders/${NOBODY}/markets?${query}`, key);
-      expect([status, body.issues[0].path]).toEqual([400, query.split('=')[0]]);
-    },
-  );
 });
 
 describe('GET /v2/traders/:address', () => {
@@ -219,8 +191,6 @@ describe('GET /v2/traders/:address/markets/:id/orders', () => {
         orders: expectedOrders(trader, market).map(orderV2),
       });
     }
-    const { status } = await get(`${url}/v2/traders/${NOBODY}/markets/999999/orders`, key);
-    expect(status).toBe(404);
   });
 });
 
@@ -234,11 +204,6 @@ describe('GET /v2/traders/:address/markets', () => {
         total_count: expected.length,
       });
     }
-  });
-
-  test('refuses a cursor that no answer gave', async () => {
-    const { status, body } = await get(`${url}/v2/traders/${NOBODY}/markets?cursor=7`, key);
-    expect([status, body.issues[0].path]).toEqual([400, 'cursor']);
   });
 });
 
@@ -268,29 +233,18 @@ describe('GET /v2/markets/:id', () => {
     });
     expect(body.total_traders).toBeGreaterThan(5);
   });
-
-  test.each(['0', '424242', 'no-such-slug', `0x${'9'.repeat(64)}`])(
-    'is 404 for %s',
-    async (name) => {
-      const { status, body } = await get(`${url}/v2/markets/${name}`, key);
-      expect([status, body.error]).toEqual([404, 'not_found']);
-    },
-  );
-
-  test.each(['Market!', '9223372036854775808', '0x12-Z'])('is 400 for %s', async (name) => {
-    expect((await get(`${url}/v2/markets/${name}`, key)).status).toBe(400);
-  });
 });
 
 describe('GET /v2/analytics/leaderboard', () => {
   test('is the leaderboard of v1 in numbers and checksummed addresses', async () => {
     const expected = board('7D', 'crypto', 'roi');
     const query = 'time_frame=7D&tag=crypto&sort_by=roi&limit=100';
-    const { as_of, ...answer } = await ok(`/v2/analytics/leaderboard?${query}`);
-    const age = Date.now() - Date.parse(as_of);
-    expect(age).toBeGreaterThanOrEqual(0);
-    expect(age).toBeLessThan(3_600_000);
-    expect(answer).toEqual({
+    const refreshed = await seeded.clickhouse.client.query({
+      query: `SELECT formatDateTime(max(refreshed_at), '%FT%TZ', 'UTC') FROM leaderboard_7d`,
+      format: 'TabSeparated',
+    });
+    expect(await ok(`/v2/analytics/leaderboard?${query}`)).toEqual({
+      as_of: (await refreshed.text()).trim(),
       traders: expected.map((entry, index) => ({
         ...numbers(entryObject(entry, index), 'total_pnl', 'total_volume'),
         profile: profileV2(entry.trader),
@@ -299,12 +253,6 @@ describe('GET /v2/analytics/leaderboard', () => {
       next_cursor: '',
       total_count: expected.length,
     });
-  });
-
-  test('holds a demo key to its page', async () => {
-    const path = `${url}/v2/analytics/leaderboard`;
-    expect((await get(path, seeded.demoKey)).body.traders).toHaveLength(20);
-    expect((await get(`${path}?limit=21`, seeded.demoKey)).status).toBe(403);
   });
 });
 

@@ -1,7 +1,7 @@
 /**
- * Random matches of every type on a real anvil: what the calldata predicts is what the exchange logs,
- * order hashes and rounding included, and what the model of accounts says happened to the balances.
- * The seed is printed; SEED repeats a run.
+ * Random matches of every type on a real anvil, some with more of the taker's money than is needed: what the calldata
+ * predicts is what the exchange logs, order hashes and rounding included. That the exchange pays what it logs, and
+ * hashes orders as EIP-712 says: process/devnet-exchange.test.ts.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,7 +32,6 @@ import {
   decodeMatchCall,
   type LoggedFill,
 } from '../../ingest/decode.ts';
-import { SEED as TEST_SEED } from '../support/seed.ts';
 import {
   BUY,
   type Draw,
@@ -41,7 +40,8 @@ import {
   type ModelMatch,
   type ModelOrder,
   typeOf,
-} from '../unit/calldata-model.ts';
+} from '../support/calldata-model.ts';
+import { generator, SEED } from '../support/seed.ts';
 
 const GENESIS = 1_790_000_000;
 const MATCHES = 600;
@@ -52,7 +52,6 @@ const STOCK = 10n ** 14n;
 const WALLETS = ['a1', 'b2', 'c3', 'd4', 'e5', 'f6', 'a7'].map(
   (byte): Hex => `0x${byte.repeat(20)}`,
 );
-const SEED = TEST_SEED;
 
 type RawLog = Omit<ChainLog, 'logIndex'> & { readonly logIndex: Hex };
 
@@ -61,7 +60,7 @@ describe('decodeMatchCall against the contract', () => {
   let sender: Sender;
   let time = GENESIS + 10;
   const directory = mkdtempSync(join(tmpdir(), 'differential-'));
-  const draw = mulberry(SEED);
+  const draw = integers(SEED);
   const markets = new Calendar(1, GENESIS).between(GENESIS, GENESIS + 1);
   const sides = [EXCHANGE, NEG_RISK_EXCHANGE].map((exchange) => {
     const market = markets.find((one) => one.exchange === exchange);
@@ -202,14 +201,15 @@ function shuffled<T>(draw: Draw, items: readonly T[]): readonly T[] {
     .map(({ item }) => item);
 }
 
-/** A small seeded generator (mulberry32); 32 bits a call. */
-function mulberry(seed: number): Draw {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let word = Math.imul(state ^ (state >>> 15), state | 1);
-    word ^= word + Math.imul(word ^ (word >>> 7), word | 61);
-    return BigInt((word ^ (word >>> 14)) >>> 0);
+/** Integers of any size from a seed, 32 bits at a time. */
+function integers(seed: number): Draw {
+  const random = generator(seed);
+  return (min, max) => {
+    const span = max - min + 1n;
+    let bits = 0n;
+    for (let top = 1n; top < span << 64n; top <<= 32n) {
+      bits = (bits << 32n) | BigInt(random() * 2 ** 32);
+    }
+    return min + (bits % span);
   };
-  return (min, max) => min + (((next() << 64n) | (next() << 32n) | next()) % (max - min + 1n));
 }

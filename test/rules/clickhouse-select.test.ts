@@ -31,14 +31,14 @@ import {
   type Select,
   StoreUnreachableError,
 } from '../../infra/clickhouse.ts';
-import { start, stopAll } from '../support/embedded-harness.ts';
+import { startEngine, stopEngines } from '../support/stack.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'clickhouse-select-'));
 let client: ClickHouseClient;
 let select: Select;
 
 beforeAll(async () => {
-  const { serviceUrl: url } = await start(join(root, 'data'));
+  const { serviceUrl: url } = await startEngine(join(root, 'data'));
   const store = { url, database: 'default', name: 'test' };
   client = connectClickHouse(store);
   select = createSelect(store);
@@ -46,7 +46,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await client?.close();
-  await stopAll();
+  await stopEngines();
   rmSync(root, { recursive: true, force: true });
 });
 

@@ -1,42 +1,15 @@
 // How event streams are admitted and end: session quotas, revoked keys, shutdowns, a JetStream stream
 // that does not exist yet.
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Feeds, makeStream, publish } from '../support/feed-harness.ts';
+import { describe, expect, test } from 'vitest';
+import { makeStream, publish, startFeeds } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { Client } from '../support/raw-client.ts';
 import { match } from '../unit/feed-matches.ts';
 
-let feeds: Feeds;
-
-beforeAll(async () => {
-  feeds = await Feeds.start();
-});
-
-afterAll(async () => {
-  await feeds?.close();
-});
+const feeds = forFile(startFeeds);
 
 describe('sessions', () => {
-  test('are limited by tier, and can be opened again', async () => {
-    const { api } = await feeds.over(0);
-    const headers = { 'X-Account': 'demo' };
-    const two = [new Client(api.port, { headers }), new Client(api.port, { headers })];
-    for (const client of two) await client.begun();
-    const third = new Client(api.port, { headers });
-    await third.until(({ ended }) => ended);
-    expect(third.status).toBe(403);
-    expect(JSON.parse(third.body)).toMatchObject({ error: 'quota_exceeded' });
-    two[0]?.close();
-    let status = 403;
-    while (status === 403) {
-      const next = new Client(api.port, { headers });
-      await next.until((client) => client.ended || client.body.includes('retry'));
-      status = next.status;
-      next.close();
-    }
-    two[1]?.close();
-  });
-
   test('of a revoked key end normally, others stay', async () => {
     const { api, stream } = await feeds.over(0);
     const revoked = await new Client(api.port, { headers: { 'X-Account': 'revoked' } }).begun();

@@ -3,22 +3,15 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { encodeMatch } from '../../api/feed/encode.ts';
 import { feedMessageId } from '../../ingest/contract.ts';
-import { Feeds, hashes, matches, positionOf, publish } from '../support/feed-harness.ts';
+import { hashes, matches, positionOf, publish, startFeeds } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { Answer, Client, requestText, txHashes } from '../support/raw-client.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 
-let feeds: Feeds;
-
-beforeAll(async () => {
-  feeds = await Feeds.start();
-});
-
-afterAll(async () => {
-  await feeds?.close();
-});
+const feeds = forFile(startFeeds);
 
 describe('wire format', () => {
   test('begins at once, then writes one block per event, byte for byte', async () => {

@@ -1,27 +1,20 @@
 /** Pages of the order feed: the events that a stream would send, after a cursor, a time, or the newest. */
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { parseFeedQuery } from '../../api/feed/route.ts';
 import { readRange } from '../../infra/nats/reader.ts';
 import {
   type Api,
-  Feeds,
   hashes,
   matches,
   positionOf,
   publish,
   publishFinal,
+  startFeeds,
 } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 
-let feeds: Feeds;
-
-beforeAll(async () => {
-  feeds = await Feeds.start();
-});
-
-afterAll(async () => {
-  await feeds?.close();
-});
+const feeds = forFile(startFeeds);
 
 /** The transactions of a page, and what it says about itself. */
 async function recent(

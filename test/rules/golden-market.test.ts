@@ -6,9 +6,9 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import type { Address, Fill, Hash, Listing, Match, Resolution } from '../../ingest/contract.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };
 import { publishMetadata } from '../support/ledger-generator.ts';
-import { type Parts, startParts } from '../support/parts.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
 import { until, viewsAgree } from '../support/service.ts';
+import { type Parts, startParts } from '../support/stack.ts';
 
 /** More than 1,500 requests, so a slow machine needs more than the minute that other tests have. */
 const TIMEOUT_MS = 300_000;

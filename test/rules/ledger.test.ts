@@ -1,5 +1,3 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
@@ -21,7 +19,6 @@ import { blockHash, blocksOf, ledgerEvents } from '../support/ledger-generator.t
 import { TestLedger } from '../support/publish-ledger.ts';
 import { temporaryDirectory } from '../support/service.ts';
 
-const run = promisify(execFile);
 const BLOCKS = [
   ...blocksOf(
     ledgerEvents({
@@ -243,20 +240,4 @@ test('a LEDGER of version 0.1 is refused with what to do', async () => {
   await expect(newestMessage(nats)).rejects.toThrow(
     /Data of version 0\.1 cannot be read: .* empty/,
   );
-});
-
-test('npm run ledger -- show prints a block', async () => {
-  await fill();
-  const show = (...args: string[]) =>
-    run(process.execPath, ['ingest/main.ts', 'ledger', ...args], {
-      env: { ...process.env, NATS_URL: server.url },
-    });
-  const { message, block } = JSON.parse((await show('show', '5')).stdout);
-  expect(message.sequence).toBe((await messageAt(nats, 5))?.sequence);
-  expect(block.hash).toBe(blockHash(5));
-  await expect(show('show', String(LAST + 1))).rejects.toMatchObject({
-    code: 1,
-    stderr: `ledger: LEDGER does not hold block ${LAST + 1}\n`,
-  });
-  await expect(show('shown')).rejects.toMatchObject({ code: 2 });
 });

@@ -1,9 +1,6 @@
 /** The tools for language models, called by the protocol's own client over HTTP and over stdio. */
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -12,12 +9,20 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, conditionOf } from '../support/api-bookings.ts';
-import { board, expectedMarket, NOW, rows } from '../support/api-expected.ts';
-import { expectedMarketV2, expectedTrader } from '../support/api-expected-v2.ts';
+import {
+  board,
+  expectedMarket,
+  expectedMarketV2,
+  expectedTrader,
+  NOW,
+  rows,
+} from '../support/api-expected.ts';
 import { get, issueKey, startApi } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { hashes, matches, publish, publishFinal } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { forbiddenSources, NESTINGS, SETTINGS } from '../support/forbidden-sql.ts';
+import { serve } from '../support/http-server.ts';
 import { isLong } from '../support/seed.ts';
 import { until } from '../support/service.ts';
 import { address as matchAddress } from '../unit/feed-matches.ts';
@@ -84,12 +89,11 @@ const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])
   ['status', {}, '/v2/status'],
 ];
 
-let seeded: Awaited<ReturnType<typeof startSeeded>>;
+const seeded = forFile(startSeeded);
 let api: Awaited<ReturnType<typeof startApi>>;
 let analystUrl: string;
 
 beforeAll(async () => {
-  seeded = await startSeeded();
   analystUrl = `http://${new URL(seeded.clickhouse.url).host}`;
   const { nats, clickhouse } = seeded;
   await publish(nats.nats, 'FEED', matches(1, 3));
@@ -101,7 +105,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await api?.stop();
-  await seeded?.stop();
 });
 
 async function overHttp(key: string, url = api.url) {
@@ -250,15 +253,13 @@ test('one message a request', async () => {
 /** An api whose analyst never answers. `open` has the statements that run. */
 async function withSilentAnalyst() {
   const open = new Set<object>();
-  const analyst = createServer((_request, response) => {
+  const analyst = await serve((_request, response) => {
     open.add(response);
     response.on('close', () => open.delete(response));
-  }).listen(0, '127.0.0.1');
-  await once(analyst, 'listening');
-  const { port } = analyst.address() as AddressInfo;
+  });
   const own = await startApi({
     ...{ nats: seeded.nats, clickhouseUrl: seeded.clickhouse.url },
-    analystUrl: `http://127.0.0.1:${port}`,
+    analystUrl: analyst.url,
   });
   return {
     open,
@@ -272,8 +273,7 @@ async function withSilentAnalyst() {
     },
     async stop() {
       await own.stop();
-      analyst.closeAllConnections();
-      analyst.close();
+      await analyst.stop();
     },
   };
 }

@@ -170,31 +170,6 @@ describe('a pending match', () => {
     expect(sequel).toMatchObject({ reason: 'replaced' });
   });
 
-  test('that is dropped is void after the time limit, and restored if it is mined after all', async () => {
-    const { transaction } = await network.plan();
-    const hash = await network.send(transaction);
-    await reader.match(hash);
-    const raw = await network.rpc.call<Record<string, string>>('eth_getTransactionByHash', hash);
-    await network.rpc.call('anvil_dropTransaction', hash);
-    await network.mine();
-    await life.advance();
-    expect(reader.kinds(hash)).toEqual(['match']);
-    await network.pass(SECONDS_MAX + 60);
-    await network.mine();
-    await life.advance();
-    const { event } = await reader.sequel('void', hash);
-    expect(event).toMatchObject({ reason: 'never_mined' });
-    const again = await network.rpc.call('eth_sendTransaction', {
-      ...{ from: raw.from, to: raw.to, data: raw.input, gas: raw.gas, nonce: raw.nonce },
-      gasPrice: '0x0',
-    });
-    expect(again).toBe(hash);
-    await network.mine();
-    await life.advance();
-    await reader.sequel('final', hash);
-    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored', 'final']);
-  });
-
   test('that is mined is not void, however long it takes to be final', async () => {
     const hash = await network.send((await network.plan()).transaction);
     await reader.match(hash);
@@ -296,23 +271,26 @@ describe('a restart', () => {
     expect(reader.kinds(hash)).toEqual(['match', 'final', 'final']);
   });
 
-  test('between a void and the mining of its match keeps the restoration', async () => {
+  test('between the void of a dropped match and its mining keeps the restoration', async () => {
     const { transaction } = await network.plan();
     const hash = await network.send(transaction);
     await reader.match(hash);
     const raw = await network.rpc.call<Record<string, string>>('eth_getTransactionByHash', hash);
     await network.rpc.call('anvil_dropTransaction', hash);
     await network.mine();
+    await life.advance();
+    expect(reader.kinds(hash)).toEqual(['match']);
     await network.pass(SECONDS_MAX + 60);
     await network.mine();
     await life.advance();
-    await reader.sequel('void', hash);
+    expect((await reader.sequel('void', hash)).event).toMatchObject({ reason: 'never_mined' });
     await life.stop();
     life = await startWatching();
-    await network.rpc.call('eth_sendTransaction', {
+    const again = await network.rpc.call('eth_sendTransaction', {
       ...{ from: raw.from, to: raw.to, data: raw.input, gas: raw.gas, nonce: raw.nonce },
       gasPrice: '0x0',
     });
+    expect(again).toBe(hash);
     await network.mine();
     await life.advance();
     await reader.sequel('final', hash);

@@ -14,24 +14,17 @@ import {
   insertResolution,
   MARKETS,
 } from '../support/api-bookings.ts';
-import {
-  DATABASE,
-  get,
-  issueKey,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from '../support/api-harness.ts';
-import { until } from '../support/service.ts';
+import { get, issueKey, startApi } from '../support/api-harness.ts';
+import { temporaryDirectory, until } from '../support/service.ts';
+import { DATABASE, startClickHouse, startNats } from '../support/stack.ts';
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let directory: ReturnType<typeof temporaryDirectory>;
 let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
 let select: Select;
 let statements = 0;
 
 beforeAll(async () => {
-  directory = await temporaryDirectory();
+  directory = temporaryDirectory();
   clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
   await insertListings(clickhouse.client, 1_700_000_000);
   const own = createSelect({ url: clickhouse.url, database: DATABASE, name: 'test' });

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrate, runStatement, startRefreshes } from '../../sql/migrate.ts';
 import { describeSchema } from '../../sql/schema.ts';
-import { DATABASE, type Schema, startSchema } from '../support/schema-harness.ts';
 import { until } from '../support/service.ts';
+import { DATABASE, type Schema, startSchema } from '../support/stack.ts';
 
 const SQL = join(import.meta.dirname, '../../sql');
 let clickhouse: Schema;

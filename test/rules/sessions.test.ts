@@ -1,43 +1,26 @@
-import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Sessions } from '../../api/sessions/sessions.ts';
-import { connectNats } from '../../infra/nats/connection.ts';
+import { beforeAll, describe, expect, test } from 'vitest';
+import type { Api } from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import {
-  type Api,
-  type Broker,
-  makeStream,
-  startApi,
-  startBroker,
-} from '../support/feed-harness.ts';
-import { ask, caller, eventually, listen, newAccount } from '../support/session-clients.ts';
+  ask,
+  caller,
+  listed,
+  listen,
+  newAccount,
+  startPair,
+  used,
+} from '../support/session-clients.ts';
 
 const FEED = 'sessions-feed';
-const logger = pino({ level: 'silent' });
 
-let broker: Broker;
+const pair = forFile(() => startPair(FEED, () => nowMs));
 let one: Api;
 let other: Api;
 let nowMs = Date.parse('2026-05-01T12:00:00Z');
 
-beforeAll(async () => {
-  broker = await startBroker();
-  await makeStream(broker.nats, FEED);
-  one = await startApi({ nats: broker.nats, stream: FEED, now: () => nowMs });
-  other = await startApi({ nats: broker.nats, stream: FEED, now: () => nowMs });
+beforeAll(() => {
+  ({ one, other } = pair);
 });
-
-afterAll(async () => {
-  await one?.close();
-  await other?.close();
-  await broker?.close();
-});
-
-/** The sessions of another process, whose connection can be cut without warning. */
-async function process(): Promise<{ sessions: Sessions; crash: () => Promise<void> }> {
-  const nats = await connectNats({ url: broker.url, name: 'another process' });
-  const sessions = await Sessions.start({ nats, logger, now: () => nowMs });
-  return { sessions, crash: () => nats.close() };
-}
 
 describe('open streams of an account', () => {
   test('are counted and listed over all processes, and a refusal names the quota', async () => {
@@ -45,10 +28,7 @@ describe('open streams of an account', () => {
     const clients = [await listen(one, account), await listen(other, account)];
     expect(clients.map(({ status }) => status)).toEqual([200, 200]);
     for (const api of [one, other]) {
-      const { data, total_count } = await eventually(
-        () => ask(api, account, '/sessions'),
-        (list) => list.total_count === 2,
-      );
+      const { data, total_count } = await listed(api, account, 2);
       expect([data.length, total_count]).toEqual([2, 2]);
       const refused = await listen(api, account);
       expect(refused.status).toBe(403);
@@ -63,10 +43,7 @@ describe('open streams of an account', () => {
       });
     }
     clients[0]?.close();
-    await eventually(
-      () => ask(other, account, '/sessions'),
-      (list) => list.total_count === 1,
-    );
+    await listed(other, account, 1);
     const next = await listen(other, account);
     expect(next.status).toBe(200);
     next.close();
@@ -77,7 +54,7 @@ describe('open streams of an account', () => {
     ['an account', () => caller(newAccount('demo'), 'demo')],
     ['a visitor', () => caller('', 'demo')],
   ])('of %s may begin just before another one ends', async (_who, callerOf) => {
-    const { sessions, crash } = await process();
+    const { sessions, crash } = await pair.process();
     const own = callerOf();
     const first = await sessions.open(own, null);
     await sessions.open(own, null);
@@ -106,16 +83,10 @@ describe('open streams of an account', () => {
     };
     // Nothing is awaited in between: neither process can know of the other's sessions.
     await Promise.all([one, other].flatMap((api) => Array.from({ length: 10 }, () => open(api))));
-    const { data } = await eventually(
-      () => ask(one, account, '/sessions/history'),
-      (history) => history.total_count === 10,
-    );
+    const { data } = await listed(one, account, 10, '/sessions/history');
     expect(data.every(({ end }: { end: string }) => end === 'quota_used_up')).toBe(true);
     for (const api of [one, other]) {
-      await eventually(
-        () => ask(api, account, '/sessions'),
-        (list) => list.total_count === 10,
-      );
+      await listed(api, account, 10);
     }
   });
 
@@ -140,10 +111,7 @@ describe('open streams of an account', () => {
       const session = await one.sessions.open(caller(account, 'pro'), null);
       session.close('client_left', n);
     }
-    const { data } = await eventually(
-      () => ask(other, account, '/sessions/history?limit=2'),
-      (history) => history.total_count === 3,
-    );
+    const { data } = await listed(other, account, 3, '/sessions/history?limit=2');
     expect(data).toHaveLength(2);
   });
 
@@ -152,10 +120,7 @@ describe('open streams of an account', () => {
     const client = await listen(one, account);
     nowMs += 5_000;
     client.close();
-    const { data } = await eventually(
-      () => ask(other, account, '/sessions/history'),
-      (history) => history.total_count === 1,
-    );
+    const { data } = await listed(other, account, 1, '/sessions/history');
     expect(data).toEqual([
       {
         id: expect.any(String),
@@ -166,10 +131,7 @@ describe('open streams of an account', () => {
         events: 0,
       },
     ]);
-    await eventually(
-      () => ask(other, account, '/sessions'),
-      (sessions) => sessions.used_seconds_today === 5,
-    );
+    await used(other, account, 5);
   });
 });
 
@@ -180,19 +142,13 @@ describe('seconds of a day', () => {
     const clients = [await listen(one, account), await listen(other, account)];
     // Two streams use up 10,800 s together.
     nowMs += 5_399_000;
-    await eventually(
-      () => ask(one, account, '/sessions'),
-      (list) => list.used_seconds_today === 10_798,
-    );
+    await used(one, account, 10_798);
     nowMs += 1_000;
     for (const client of clients) {
       await client.until(({ ended }) => ended);
       expect(client.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"quota_used_up"}' });
     }
-    const { data } = await eventually(
-      () => ask(one, account, '/sessions/history'),
-      (history) => history.total_count === 2,
-    );
+    const { data } = await listed(one, account, 2, '/sessions/history');
     expect(data.map(({ end }: { end: string }) => end)).toEqual(['quota_used_up', 'quota_used_up']);
     for (const api of [one, other]) {
       const refused = await listen(api, account);
@@ -216,15 +172,9 @@ describe('seconds of a day', () => {
     const account = newAccount('demo');
     const client = await listen(one, account);
     nowMs += 30_000;
-    await eventually(
-      () => ask(other, account, '/sessions'),
-      (list) => list.used_seconds_today === 20,
-    );
+    await used(other, account, 20);
     client.close();
-    const { used_seconds_today } = await eventually(
-      () => ask(other, account, '/sessions'),
-      (list) => list.total_count === 0,
-    );
+    const { used_seconds_today } = await listed(other, account, 0);
     expect(used_seconds_today).toBe(20);
   });
 });

@@ -1,22 +1,21 @@
 // Listeners of a managed stream: a filter that changes while one is far behind, and finality.
 import { once } from 'node:events';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { FeedMatch } from '../../ingest/contract.ts';
-import { type Api, Feeds, makeStream, publish, publishFinal } from '../support/feed-harness.ts';
+import {
+  type Api,
+  makeStream,
+  publish,
+  publishFinal,
+  startFeeds,
+} from '../support/feed-harness.ts';
+import { forFile } from '../support/for-file.ts';
 import { Client } from '../support/raw-client.ts';
 import { address, fill, market, match } from '../unit/feed-matches.ts';
 
 const STORED = 800;
 
-let feeds: Feeds;
-
-beforeAll(async () => {
-  feeds = await Feeds.start();
-});
-
-afterAll(async () => {
-  await feeds?.close();
-});
+const feeds = forFile(startFeeds);
 
 /** A large match n, of trader 5 if n is even and of trader 6 if it is odd. */
 function large(n: number): FeedMatch {

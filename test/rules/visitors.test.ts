@@ -14,10 +14,9 @@ import {
   ADDRESS,
   get,
   issueKey,
+  type Stores,
   startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
+  startStores,
 } from '../support/api-harness.ts';
 
 const run = promisify(execFile);
@@ -27,25 +26,22 @@ const REVOKED_MS = 1_100;
 
 type Described = { readonly method?: string; readonly path: string };
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
+let stores: Stores;
+let clickhouse: Stores['clickhouse'];
+let nats: Stores['nats'];
 let api: Awaited<ReturnType<typeof startApi>>;
 let addresses = 0;
 
 beforeAll(async () => {
-  directory = await temporaryDirectory();
-  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
-  nats = await startNats(`${directory.path}/nats`);
+  stores = await startStores();
+  ({ clickhouse, nats } = stores);
   const options = { clickhouseUrl: clickhouse.url, nats };
   api = await startApi({ ...options, publicTier: 'demo', trustedProxies: ['127.0.0.1'] });
 });
 
 afterAll(async () => {
   await api?.stop();
-  await nats?.stop();
-  await clickhouse?.stop();
-  await directory?.remove();
+  await stores?.stop();
 });
 
 /** A request from an address of its own, or from `ip`. */

@@ -1,7 +1,6 @@
 // What a newcomer does first: `npm start`, the leaderboard, the live feed and its resumption, the page, and Ctrl-C.
 import { readFileSync } from 'node:fs';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { CHROMIUM, launch, MISSING, open } from '../page/browser.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import { rpc, type Service, startService, temporaryDirectory, until } from '../support/service.ts';
@@ -55,26 +54,20 @@ test('the feed shows a match before its block, and resumes after any event', asy
   expect(resumed.gaps).toBe(0);
 });
 
-describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () => {
-  let browser: Browser;
-
-  beforeAll(async () => {
-    browser = await launch();
-  });
-
-  afterAll(() => browser?.close());
-
-  test('takes the key from its link, ranks traders, and shows the live tape', async () => {
+test.skipIf(CHROMIUM === undefined)(
+  'the page takes the key from its link, ranks traders, and shows the live tape',
+  async () => {
     const { url, key } = service.ready;
+    const browser = await launch();
+    onTestFinished(() => browser.close());
     const tab = await open(browser, url, { key, path: '/leaderboard?time_frame=7D' });
     await tab.page.locator('tbody tr').first().waitFor();
     expect(tab.page.url()).toBe(`${url}/leaderboard?time_frame=7D`);
     await tab.page.getByRole('link', { name: 'Tape' }).click();
     await tab.page.locator('tr[data-cursor]').first().waitFor();
     expect([tab.errors, tab.foreign]).toEqual([[], []]);
-    await tab.close();
-  });
-});
+  },
+);
 
 test('Ctrl-C stops every process', async () => {
   const pids = service.up.lines.filter(({ event }) => event === 'starting').map(({ pid }) => pid);

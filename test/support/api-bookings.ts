@@ -1,8 +1,8 @@
 /**
- * A small exchange of made-up bookings, the same for the same seed, and plain sums over them: what
- * the api's answers are compared with. Nothing of the api or of the SQL is used here.
+ * A small exchange of made-up bookings, the same for the same seed, and how they are inserted.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
+import { generator } from './seed.ts';
 
 export type Booking = {
   readonly kind: 'fill' | 'settlement';
@@ -56,22 +56,7 @@ export function addressOf(trader: number): string {
   return `0x${(trader + 1).toString(16).padStart(40, 'c0ffee')}`.slice(0, 42);
 }
 
-/** Mulberry32: a seeded generator of numbers in [0, 1). */
-export function generator(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
-
-const FRAMES_SECONDS = [3_600, 14_400, 86_400, 259_200, 604_800, 2_592_000];
-/** Boards are cut when they are refreshed, so their rows stay this far from every edge. */
-const EDGE_SECONDS = 900;
-
-/** Random bookings of the 40 days before `now`, none near the edge of a window, newest last. */
+/** Random bookings of the 40 days before `now`, newest last. */
 export function makeBookings(seed: number, now: number, count: number, traders: number): Booking[] {
   const random = generator(seed);
   const below = (limit: number) => Math.floor(random() * limit);
@@ -79,7 +64,6 @@ export function makeBookings(seed: number, now: number, count: number, traders: 
   while (rows.length < count) {
     // More of them in the recent past, so that each window has some.
     const age = 60 + Math.floor(random() ** 4 * 40 * 86_400);
-    if (FRAMES_SECONDS.some((edge) => Math.abs(age - edge) < EDGE_SECONDS)) continue;
     const isFill = random() < 0.85;
     const shares = BigInt(1 + below(500_000_000));
     const usdc = (shares * BigInt(1 + below(999_999))) / 1_000_000n;
@@ -247,40 +231,4 @@ export function listingOf(market: Market) {
     event_title: `Event of ${market.id}`,
     event_icon: '',
   };
-}
-
-export type Totals = {
-  pnl: bigint;
-  cost: bigint;
-  maker: bigint;
-  taker: bigint;
-  markets: number;
-  wins: number;
-};
-
-/** The rule of docs/pnl.md over plain rows: sums, markets, and markets with a gain. */
-export function totalsOf(rows: readonly Booking[]): Totals {
-  const totals = { pnl: 0n, cost: 0n, maker: 0n, taker: 0n, markets: 0, wins: 0 };
-  const byMarket = new Map<number, bigint>();
-  for (const row of rows) {
-    totals.pnl += row.pnl;
-    totals.cost += row.cost;
-    if (row.kind === 'fill' && row.isTaker) totals.taker += row.usdc;
-    if (row.kind === 'fill' && !row.isTaker) totals.maker += row.usdc;
-    byMarket.set(row.market, (byMarket.get(row.market) ?? 0n) + row.pnl);
-  }
-  totals.markets = byMarket.size;
-  totals.wins = [...byMarket.values()].filter((pnl) => pnl > 0n).length;
-  return totals;
-}
-
-/** Whether a market counts under a tag: `sports` leaves out esports, `all` takes everything. */
-export function countsUnder(market: number, tag: string): boolean {
-  const tags = MARKETS[market]?.tags ?? [];
-  if (tag === 'all') return true;
-  return tags.includes(tag) && !(tag === 'sports' && tags.includes('esports'));
-}
-
-export function ratio(part: bigint, whole: bigint): number {
-  return whole === 0n ? 0 : (100 * Number(part)) / Number(whole);
 }

@@ -1,25 +1,30 @@
 /**
- * The bookings that the analytics test inserts and, computed from them by plain sums, every answer
- * that it expects.
+ * The oracle of the api: the bookings that its tests insert and, computed from them by plain sums, every answer that they
+ * expect. Nothing of the api or of the SQL is used here.
  */
+import { getAddress } from 'viem';
 import {
   addressOf,
   type Booking,
-  countsUnder,
+  conditionOf,
   listingOf,
   MARKETS,
   makeBookings,
   orderHashOf,
-  ratio,
+  seriesOf,
   tokenOf,
-  totalsOf,
+  UNLISTED_TOKENS,
 } from './api-bookings.ts';
 
 export const SEED = Number(process.env.SEED ?? 20_261_121);
 export const TRADERS = 30;
-export const NOW = Math.floor(Date.now() / 1000);
-/** The wall clock of a second api, far from all made-up bookings. */
-export const EDGE_NOW = NOW - 100 * 86_400;
+/**
+ * The clock of the exchange. It stands still, on no boundary, so that minutes, hours and days divide the bookings alike
+ * in each run. It stands in the future, because the engine deletes from `recent_bookings` by its own clock.
+ */
+export const NOW = Date.UTC(2090, 4, 17, 14, 22, 33) / 1_000;
+/** The clock of a second api, far from all random bookings. */
+export const EDGE_NOW = Date.UTC(2026, 0, 31, 9, 44, 7) / 1_000;
 export const RESOLVED_AT = NOW - 7_200;
 export const ALL_FRAMES = {
   '1H': 3_600,
@@ -29,22 +34,28 @@ export const ALL_FRAMES = {
   '7D': 604_800,
   '30D': 2_592_000,
 };
+const MICRO = 1_000_000n;
 export const WHALE = addressOf(900);
 export const EDGE_TRADER = addressOf(901);
 export const ODD_TRADER = addressOf(902);
 /** Traded in four markets at the same second. */
 export const TIE_TRADER = addressOf(903);
 
+/** Booked around the edges of every board. */
+const BOARD_EDGE_TRADER = addressOf(905);
+
 /** Whose newest fill is five hours old; all others traded within the last. */
 const IDLE_TRADER = addressOf(904);
 
 export const random = makeBookings(SEED, NOW, 4_000, TRADERS);
-const edge: Booking[] = Object.values(ALL_FRAMES)
-  .flatMap((seconds) => [EDGE_NOW - seconds - 1, EDGE_NOW - seconds])
-  .concat(EDGE_NOW, EDGE_NOW + 1)
-  .map((time, index) =>
-    booking({ time, log: index, trader: EDGE_TRADER, market: 5, pnl: 10n ** BigInt(index) }),
-  )
+/** Both sides of the two ends of every window. */
+const aroundEdges = (now: number, trader: string) =>
+  Object.values(ALL_FRAMES)
+    .flatMap((seconds) => [now - seconds - 1, now - seconds])
+    .concat(now, now + 1)
+    .map((time, log) => booking({ time, log, trader, market: 5, pnl: 10n ** BigInt(log) }));
+const edge: Booking[] = aroundEdges(EDGE_NOW, EDGE_TRADER)
+  .concat(aroundEdges(NOW, BOARD_EDGE_TRADER))
   .concat(
     // Sums beyond 2^53 must not go through a double.
     [1, 2].map((log) =>
@@ -289,4 +300,232 @@ export function profileObject(trader: string, separator = 'T') {
     x_username: has && number % 2 === 0 ? `x${number}` : '',
     profile_created_at: has ? `2025-01-02${separator}03:04:05Z` : '',
   };
+}
+
+/** Each market's weight in tenths, looked up by hand: the least among its tags, else "other". */
+const WEIGHT_TENTHS = [10n, 10n, 23n, 23n, 0n, 13n, 17n, 17n];
+const TIERS = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
+
+/** What the public profile says of a trader; trader 6's says nothing of tiers. */
+export function tierOf(trader: number) {
+  if (trader % 3 !== 0 || trader === 6) return undefined;
+  return { tier: (trader / 3) % 7, volume: trader * 1_000 + 0.25 };
+}
+
+/** 0 where no balance was ever synced. */
+export function balanceOf(trader: number): number {
+  return trader % 4 === 0 ? 1_000_000 * trader + 7 : 0;
+}
+
+/** Every amount of a v1 object, an integer as text, as a number. */
+export function numbers<Value extends object>(value: Value, ...names: (keyof Value)[]) {
+  const amounts = names.map((name) => [name, Number(value[name])]);
+  return { ...value, ...Object.fromEntries(amounts) };
+}
+
+export function profileV2(trader: string) {
+  return { ...profileObject(trader), address: getAddress(trader) };
+}
+
+export function expectedHistory(trader: string, isActive?: boolean) {
+  const byMarket = Map.groupBy(
+    rows.filter((row) => row.trader === trader),
+    (row) => row.market,
+  );
+  return [...byMarket]
+    .filter(([market]) => isActive === undefined || isResolved(market) !== isActive)
+    .map(([market, list]) => ({ market, list, newest: newestFill(list) }))
+    .sort((a, b) => b.newest - a.newest || (conditionOf(a.market) < conditionOf(b.market) ? -1 : 1))
+    .map(({ market, list, newest }) => {
+      const totals = totalsOf(list);
+      return {
+        pnl: String(totals.pnl),
+        volume: String(totals.maker + totals.taker),
+        roi: ratio(totals.pnl, totals.cost),
+        last_trade_at: time(newest),
+        market: expectedMarketObject(market),
+        orders: expectedOrders(trader, market),
+        number: market,
+      };
+    });
+}
+
+export function marketV2(market: number) {
+  const object = expectedMarketObject(market);
+  return {
+    ...object,
+    id: Number(object.id),
+    condition_id: `0x${conditionOf(market)}`,
+    token_ids: MARKETS[market]?.tokens ?? UNLISTED_TOKENS,
+    result: { 0: 100, 2: 50 }[market] ?? -2,
+  };
+}
+
+export function expectedHistoryV2(trader: string) {
+  return expectedHistory(trader).map(({ number, ...entry }) => ({
+    ...numbers(entry, 'pnl', 'volume'),
+    market: marketV2(number),
+    orders: entry.orders.map(orderV2),
+  }));
+}
+
+export function orderV2(order: ReturnType<typeof expectedOrders>[number]) {
+  const { price, order_hash, token_id, ...rest } = order;
+  return numbers(rest, 'fee', 'shares', 'usdc');
+}
+
+export function expectedMarketV2(market: number) {
+  const v1 = expectedMarket(market);
+  return {
+    ...numbers(v1, 'total_volume', 'total_pnl_distributed'),
+    market: marketV2(market),
+    top_earners: v1.top_earners.map((earner) => ({
+      ...numbers(earner, 'pnl', 'volume'),
+      profile: profileV2(earner.profile.address),
+    })),
+  };
+}
+
+export function expectedHoursV2(trader: string, tag: string, series?: string) {
+  const from = NOW - 2_592_000;
+  const hours = expectedHours(trader, tag, from, NOW, (market) => inSeries(market, series));
+  const own = rows.filter(
+    (row) => row.trader === trader && countsUnder(row.market, tag) && inSeries(row.market, series),
+  );
+  return hours.map(({ volume, ...hour }) => {
+    const list = own.filter((row) => time(hourOf(row.time), ' ').startsWith(hour.hour));
+    return {
+      ...numbers(hour, 'pnl', 'maker_volume', 'taker_volume'),
+      cost_basis: Number(totalsOf(list).cost),
+      fee: Number(list.reduce((sum, row) => sum + row.fee, 0n)),
+    };
+  });
+}
+
+/** The v2 profile of a trader at NOW. */
+export function expectedTrader(trader: number, tag = 'all', series?: string) {
+  const address = addressOf(trader);
+  const synced = tierOf(trader);
+  const keeps = (row: Booking) => countsUnder(row.market, tag) && inSeries(row.market, series);
+  const isRestricted = tag !== 'all' || series !== undefined;
+  return {
+    profile: profileV2(address),
+    pusd_balance: balanceOf(trader),
+    taker_tier: synced?.tier ?? 0,
+    taker_tier_name: synced === undefined ? '' : TIERS[synced.tier],
+    top_tags: expectedTags(address, keeps)
+      .slice(0, 5)
+      .map((entry) => numbers(entry, 'pnl', 'volume', 'maker_volume', 'taker_volume')),
+    weighted_volume:
+      synced !== undefined && !isRestricted ? synced.volume : weightedVolume(address, keeps),
+    last_trade_at: time(lastTrade(address)),
+  };
+}
+
+/** Σ size · (1 − price) · weight in USD, each fill rounded down to a micro-USDC first. */
+function weightedVolume(trader: string, keeps: (row: Booking) => boolean): number {
+  const taken = rows.filter(
+    (row) => row.trader === trader && row.isTaker && row.time >= NOW - 2_592_000 && keeps(row),
+  );
+  const microTenths = taken.reduce(
+    (sum, row) =>
+      sum + ((row.usdc * (row.shares - row.usdc)) / row.shares) * (WEIGHT_TENTHS[row.market] ?? 0n),
+    0n,
+  );
+  return Number(microTenths) / 10_000_000;
+}
+
+function inSeries(market: number, series: string | undefined): boolean {
+  const listing = MARKETS[market];
+  return series === undefined || (listing !== undefined && seriesOf(listing) === series);
+}
+
+function newestFill(list: readonly Booking[]): number {
+  return Math.max(0, ...list.filter((row) => row.kind === 'fill').map((row) => row.time));
+}
+
+export type Totals = {
+  pnl: bigint;
+  cost: bigint;
+  maker: bigint;
+  taker: bigint;
+  markets: number;
+  wins: number;
+};
+
+/** The rule of docs/pnl.md over plain rows: sums, markets, and markets with a gain. */
+export function totalsOf(rows: readonly Booking[]): Totals {
+  const totals = { pnl: 0n, cost: 0n, maker: 0n, taker: 0n, markets: 0, wins: 0 };
+  const byMarket = new Map<number, bigint>();
+  for (const row of rows) {
+    totals.pnl += row.pnl;
+    totals.cost += row.cost;
+    if (row.kind === 'fill' && row.isTaker) totals.taker += row.usdc;
+    if (row.kind === 'fill' && !row.isTaker) totals.maker += row.usdc;
+    byMarket.set(row.market, (byMarket.get(row.market) ?? 0n) + row.pnl);
+  }
+  totals.markets = byMarket.size;
+  totals.wins = [...byMarket.values()].filter((pnl) => pnl > 0n).length;
+  return totals;
+}
+
+/** Whether a market counts under a tag: `sports` leaves out esports, `all` takes everything. */
+function countsUnder(market: number, tag: string): boolean {
+  const tags = MARKETS[market]?.tags ?? [];
+  if (tag === 'all') return true;
+  return tags.includes(tag) && !(tag === 'sports' && tags.includes('esports'));
+}
+
+export function ratio(part: bigint, whole: bigint): number {
+  return whole === 0n ? 0 : (100 * Number(part)) / Number(whole);
+}
+
+/** Matches of a market in chain order: the fills of takers. */
+export function matchesOf(market: number, of: readonly Booking[] = rows): readonly Booking[] {
+  return of
+    .filter((row) => row.market === market && row.isTaker)
+    .sort((a, b) => a.block - b.block || a.log - b.log);
+}
+
+/** Price of outcome 0, rounded down. */
+export function firstPrice({ outcome, shares, usdc }: Booking): number {
+  return Number(((outcome === 0 ? usdc : shares - usdc) * MICRO) / shares);
+}
+
+/** Of outcome 0, as a fraction: the payout of a resolved market, else its newest match. */
+export function markOf(market: number) {
+  const payout = { 0: 1n, 2: 1n }[market];
+  if (payout !== undefined) {
+    return { usdc: payout, shares: market === 0 ? 1n : 2n, at: RESOLVED_AT, source: 'resolution' };
+  }
+  const last = matchesOf(market).at(-1);
+  if (last === undefined) throw new Error(`market ${market} was never matched`);
+  const usdc = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
+  return { usdc, shares: last.shares, at: last.time, source: 'last_match' };
+}
+
+export function markObject(market: number) {
+  const { usdc, shares, at, source } = markOf(market);
+  const first = Number((usdc * MICRO) / shares);
+  return { price_1: first, price_2: 1_000_000 - first, time: time(at), source };
+}
+
+/** What each trader holds of a market after their newest booking there; by shares, then address. */
+export function heldOf(market: number): readonly Booking[] {
+  const newest = new Map<string, Booking>();
+  for (const row of rows.filter((one) => one.market === market)) {
+    const known = newest.get(row.trader);
+    const isLater =
+      known === undefined ||
+      row.block > known.block ||
+      (row.block === known.block && row.log > known.log);
+    if (isLater) newest.set(row.trader, row);
+  }
+  return [...newest.values()]
+    .filter((row) => row.kind === 'fill' && row.cost === 0n)
+    .sort((a, b) => Number(b.shares - a.shares) || (a.trader < b.trader ? -1 : 1));
+}
+
+export function sum(values: readonly bigint[]): number {
+  return Number(values.reduce((total, value) => total + value, 0n));
 }

@@ -5,17 +5,10 @@
 import type { Fill, Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { Store } from '../../projector/store.ts';
-import {
-  DATABASE,
-  get,
-  issueKey,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from './api-harness.ts';
+import { get, issueKey, startApi, startStores } from './api-harness.ts';
 import { blockHash, ledgerEvents, traderAddress } from './ledger-generator.ts';
 import { at, flat, type Holding, payOut, trade } from './recompute.ts';
+import { DATABASE } from './stack.ts';
 
 type Event = Match | Resolution;
 
@@ -32,9 +25,8 @@ export const TRADERS = Array.from({ length: LEDGER.traders }, (_, i) => traderAd
 /** An api whose clock stands at NOW, over the events so far; `add` books more of them. */
 export async function startFolded(seed: number) {
   console.log(`SEED=${seed}`);
-  const directory = await temporaryDirectory();
-  const clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
-  const nats = await startNats(`${directory.path}/nats`);
+  const stores = await startStores();
+  const { clickhouse, nats } = stores;
   const store = new Store(clickhouse.client, [0], { database: DATABASE, cluster: undefined });
   const positions = new OpenPositions();
   const events: Event[] = [];
@@ -65,9 +57,7 @@ export async function startFolded(seed: number) {
     },
     async stop() {
       await api.stop();
-      await nats.stop();
-      await clickhouse.stop();
-      await directory.remove();
+      await stores.stop();
     },
   };
 }

@@ -1,101 +1,49 @@
-/**
- * What the api's integration tests share: the real embedded ClickHouse with all migrations, a real
- * nats-server, and the application on a free port. Each test file has its own of each, in a
- * directory that goes away with it.
- */
-import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import pino from 'pino';
 import { type AppOptions, createApp } from '../../api/app.ts';
-import { generateKey, KEYS_BUCKET, openKeys, storeKey } from '../../api/auth/keys.ts';
+import { generateKey, hashKey, KeyRecord, openKeys, storeKey } from '../../api/auth/keys.ts';
 import type { Tier } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { Feed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
-import { connectClickHouse, createSelect, type Select } from '../../infra/clickhouse.ts';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
-import { serviceUrl } from '../../infra/local/secret.ts';
-import { connectNats } from '../../infra/nats/connection.ts';
+import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { watchStates } from '../../infra/nats/states.ts';
-import { ensureStreams } from '../../ingest/streams.ts';
-import { migrate } from '../../sql/migrate.ts';
-import { copyTemplate } from './template.ts';
+import { temporaryDirectory } from './service.ts';
+import { DATABASE, startClickHouse, startNats } from './stack.ts';
 
-const CLICKHOUSE_MAIN = fileURLToPath(
-  new URL('../../infra/local/clickhouse/main.ts', import.meta.url),
-);
-export const DATABASE = 'fillstream';
 export const silent = pino({ level: 'silent' });
 
-/** A directory for one test file. */
-export async function temporaryDirectory() {
-  const path = await mkdtemp(join(tmpdir(), 'fillstream-api-'));
-  return { path, remove: () => rm(path, { recursive: true, force: true }) };
-}
+type ClickHouse = Awaited<ReturnType<typeof startClickHouse>>;
+export type StartClickHouse = (
+  data: string,
+) => Promise<Pick<ClickHouse, 'url' | 'client' | 'stop'>>;
 
-/** The embedded ClickHouse as a child. */
-export async function startEngine(dataDir: string) {
-  const child = spawn(process.execPath, [CLICKHOUSE_MAIN, '--data', dataDir, '--port', '0'], {
-    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
-  });
-  if (child.stdout === null) throw new Error('the child has no stdout');
-  const exited = once(child, 'exit').then(([code]) => {
-    throw new Error(`the embedded ClickHouse ended with ${code} before it listened`);
-  });
-  const [line] = await Promise.race([once(child.stdout, 'data'), exited]);
-  exited.catch(() => undefined);
+/** Both stores in a directory, which goes away with them. */
+export async function startStores(start: StartClickHouse = startClickHouse) {
+  const directory = temporaryDirectory();
+  const clickhouse = await start(`${directory.path}/clickhouse`);
+  const nats = await startNats(`${directory.path}/nats`);
   return {
-    url: serviceUrl(JSON.parse(String(line)).url, dataDir),
-    async stop() {
-      if (child.exitCode !== null) return;
-      const exited = once(child, 'exit');
-      child.kill('SIGTERM');
-      await exited;
-    },
-  };
-}
-
-/** The embedded ClickHouse with every migration applied. */
-export async function startClickHouse(dataDir: string) {
-  copyTemplate(dataDir);
-  const { url, stop } = await startEngine(dataDir);
-  await migrate({ url, database: DATABASE });
-  const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
-  return {
-    url,
-    client,
-    async stop() {
-      await client.close();
-      await stop();
-    },
-  };
-}
-
-/** A real nats-server and the bucket of keys in it. */
-export async function startNats(dataDir: string) {
-  const server = await startNatsServer({ dataDir });
-  const nats = await connectNats({ url: server.url, name: 'test' });
-  await ensureStreams(nats, 1);
-  const bucket = await openKv(nats, KEYS_BUCKET);
-  return {
-    server,
+    /** For more data of the test file. */
+    path: directory.path,
+    clickhouse,
     nats,
-    bucket,
+    /** An api over them. */
+    serve: (more: Partial<Parameters<typeof startApi>[0]> = {}) =>
+      startApi({ clickhouseUrl: clickhouse.url, nats, ...more }),
     async stop() {
-      await nats.close();
-      await server.stop();
+      await nats.stop();
+      await clickhouse.stop();
+      directory.remove();
     },
   };
 }
+export type Stores = Awaited<ReturnType<typeof startStores>>;
 
 let accounts = 0;
 
@@ -119,6 +67,16 @@ export async function issueKey(
     ...more,
   });
   return key;
+}
+
+/** Revokes a key, as another process does. */
+export async function revokeKey(
+  { bucket }: Pick<Awaited<ReturnType<typeof startNats>>, 'bucket'>,
+  key: string,
+): Promise<void> {
+  const entry = await bucket.get(hashKey(key));
+  const record = KeyRecord.parse(JSON.parse(Buffer.from(entry?.value ?? []).toString()));
+  await storeKey(bucket, key, { ...record, revoked_at: new Date().toISOString() });
 }
 
 /** The application over these connections, listening on a free port of loopback. */
@@ -235,3 +193,18 @@ export const ROUTES = [
   '/v2/markets/1/holders',
   '/v2/biggest_trades',
 ];
+
+/** Path and query of the next page, from the `Link` field. */
+export function nextOf(headers: Headers): string | undefined {
+  return /^<([^>]+)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1];
+}
+
+/** The pages of a list, of which each is asked for when the one before was looked at. */
+export async function* pagesOf(url: string, path: string, key: string) {
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const page: Awaited<ReturnType<typeof get>> = await get(url + next, key);
+    if (page.status !== 200) throw new Error(`${next}: ${page.text}`);
+    yield page;
+    next = nextOf(page.headers);
+  }
+}

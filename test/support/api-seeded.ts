@@ -3,10 +3,10 @@
  * tests of analytics answers start from.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
-import { ensureStreams } from '../../ingest/streams.ts';
 import { addressOf, insertBookings, insertListings } from './api-bookings.ts';
 import {
   ALL_FRAMES,
+  balanceOf,
   EDGE_NOW,
   NOW,
   profileObject,
@@ -14,29 +14,23 @@ import {
   rows,
   SEED,
   TRADERS,
+  tierOf,
 } from './api-expected.ts';
-import { balanceOf, tierOf } from './api-expected-v2.ts';
-import {
-  issueKey,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from './api-harness.ts';
+import { issueKey, type StartClickHouse, startApi, startStores } from './api-harness.ts';
 
 /** An api whose clock stands at NOW, one at EDGE_NOW, and a key of each tier. */
-export async function startSeeded(start = startClickHouse) {
+export async function startSeeded(start?: StartClickHouse) {
   console.log(`SEED=${SEED}`);
-  const directory = await temporaryDirectory();
-  const clickhouse = await start(`${directory.path}/clickhouse`);
-  const nats = await startNats(`${directory.path}/nats`);
-  await ensureStreams(nats.nats, 1);
+  const stores = await startStores(start);
+  const { clickhouse, nats } = stores;
   await insertListings(clickhouse.client, RESOLVED_AT);
   await insertProfiles(clickhouse.client);
   await insertBalances(clickhouse.client);
-  for (let first = 0; first < rows.length; first += 1_000) {
-    await insertBookings(clickhouse.client, rows.slice(first, first + 1_000), first + 1);
+  // The newest first: no answer may depend on the order of inserts.
+  for (let end = rows.length; end > 0; end -= 1_000) {
+    await insertBookings(clickhouse.client, rows.slice(Math.max(0, end - 1_000), end), end);
   }
+  await stopClock(clickhouse.client);
   await refreshBoards(clickhouse.client);
   const clickhouseUrl = clickhouse.url;
   // On a slow machine, a read takes longer than the service allows.
@@ -54,11 +48,24 @@ export async function startSeeded(start = startClickHouse) {
     async stop() {
       await api.stop();
       await edgeApi.stop();
-      await nats.stop();
-      await clickhouse.stop();
-      await directory.remove();
+      await stores.stop();
     },
   };
+}
+
+/** The views that go by the engine's clock go by NOW: nothing else of their text changes. */
+async function stopClock(client: ClickHouseClient) {
+  for (const [view, change] of [
+    ['leaderboard_window', 'CREATE OR REPLACE VIEW leaderboard_window AS'],
+    ['market_stats_mv', 'ALTER TABLE market_stats_mv MODIFY QUERY'],
+  ]) {
+    const query = `SELECT as_select FROM system.tables WHERE database = currentDatabase() AND name = '${view}'`;
+    const found = await client.query({ query, format: 'JSONEachRow' });
+    const [{ as_select: select } = { as_select: '' }] = await found.json<{ as_select: string }>();
+    const parts = select.split("now('UTC')");
+    if (parts.length !== 2) throw new Error(`${view} does not read the clock once: ${select}`);
+    await client.command({ query: `${change} ${parts.join(`toDateTime(${NOW}, 'UTC')`)}` });
+  }
 }
 
 export async function refreshBoards(client: ClickHouseClient) {

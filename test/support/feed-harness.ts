@@ -209,54 +209,39 @@ export async function startApi(
 }
 
 /** Feeds on one nats-server, each with its own stream. */
-export class Feeds {
-  readonly #broker: Broker;
-  readonly #apis: Api[] = [];
-  #streams = 0;
-
-  private constructor(broker: Broker) {
-    this.#broker = broker;
-  }
-
-  static async start(): Promise<Feeds> {
-    return new Feeds(await startBroker());
-  }
-
-  get nats(): Nats {
-    return this.#broker.nats;
-  }
-
-  /** A feed over a new stream that holds matches 1 … `stored` before the feed starts. */
-  async over(
-    stored: number,
-    options: { ringEventsMax?: number; heartbeatMs?: number } = {},
-  ): Promise<{ api: Api; stream: string }> {
-    const stream = this.newName();
-    await makeStream(this.nats, stream);
-    await publish(this.nats, stream, matches(1, stored));
-    return { api: await this.serve(stream, options), stream };
-  }
-
-  async serve(stream: string, options: object = {}): Promise<Api> {
-    const api = await startApi({ nats: this.nats, stream, ...options });
-    this.#apis.push(api);
+export async function startFeeds() {
+  const broker = await startBroker();
+  const { nats } = broker;
+  const apis: Api[] = [];
+  let streams = 0;
+  const newName = () => {
+    streams += 1;
+    return `feed${streams}`;
+  };
+  async function serve(stream: string, options: object = {}): Promise<Api> {
+    const api = await startApi({ nats, stream, ...options });
+    apis.push(api);
     return api;
   }
-
-  newName(): string {
-    this.#streams += 1;
-    return `feed${this.#streams}`;
-  }
-
-  async close(): Promise<void> {
-    await Promise.all(this.#apis.map((api) => api.close()));
-    await this.#broker.close();
-  }
+  return {
+    ...{ nats, newName, serve },
+    /** A feed over a new stream that holds matches 1 … `stored` before the feed starts. */
+    async over(stored: number, options: { ringEventsMax?: number; heartbeatMs?: number } = {}) {
+      const stream = newName();
+      await makeStream(nats, stream);
+      await publish(nats, stream, matches(1, stored));
+      return { api: await serve(stream, options), stream };
+    },
+    async stop() {
+      await Promise.all(apis.map((api) => api.close()));
+      await broker.close();
+    },
+  };
 }
 
-/** Matches `first` … `last`. */
-export function matches(first: number, last: number): FeedMatch[] {
-  return Array.from({ length: last - first + 1 }, (_, index) => match(first + index));
+/** Matches `first` … `last`, each with these members. */
+export function matches(first: number, last: number, over: Partial<FeedMatch> = {}): FeedMatch[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => match(first + index, over));
 }
 
 /** Cursor of match n if it is message n of its stream. */

@@ -1,10 +1,11 @@
-/** One address for several api processes, as a load balancer gives them, for tests of clients. */
+/** A TCP proxy in front of one server, or of several as a load balancer: tests cut, mute and shut it. */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
 /** Forwards connections to the present target. */
 export class Front {
-  target = '';
+  /** A URL, of which only host and port count. */
+  target: string;
   /** Of the next connection. */
   route: () => string = () => this.target;
   connections = 0;
@@ -12,46 +13,47 @@ export class Front {
   bytesMax: () => number = () => Number.POSITIVE_INFINITY;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #isDown = false;
 
-  private constructor(server: Server) {
+  constructor(server: Server, target: string) {
     this.#server = server;
-    server.on('connection', (socket) => {
-      this.connections += 1;
-      const behind = connect(Number(new URL(this.route()).port), '127.0.0.1');
-      for (const [one, other] of [
-        [socket, behind],
-        [behind, socket],
-      ] as const) {
-        this.#sockets.add(one);
-        one.pipe(other);
-        one.on('error', () => other.destroy());
-        one.on('close', () => this.#sockets.delete(one));
-      }
-      let left = this.bytesMax();
-      if (left === Number.POSITIVE_INFINITY) return;
-      behind.unpipe(socket).resume();
-      behind.on('data', (bytes: Buffer) => {
-        const passed = bytes.subarray(0, left);
-        left -= passed.length;
-        if (left > 0) socket.write(passed);
-        else socket.end(passed);
-      });
-    });
+    this.target = target;
+    server.on('connection', (socket) => this.#accept(socket));
   }
 
-  static async listen(): Promise<Front> {
+  static async listen<F extends Front>(
+    this: new (
+      server: Server,
+      target: string,
+    ) => F,
+    target = '',
+  ): Promise<F> {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    return new Front(server);
+    return new this(server, target);
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
   }
 
   get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `http://127.0.0.1:${this.port}`;
   }
 
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** As if the server was killed: cuts all connections and refuses new ones until `up`. */
+  down(): void {
+    this.#isDown = true;
+    this.cut();
+  }
+
+  up(): void {
+    this.#isDown = false;
   }
 
   /** Keeps the connections of now open, and lets nothing through any more. */
@@ -62,5 +64,43 @@ export class Front {
   close(): void {
     this.#server.close();
     this.cut();
+  }
+
+  #accept(client: Socket): void {
+    if (this.#isDown) {
+      client.destroy();
+      return;
+    }
+    this.connections += 1;
+    const { hostname, port } = new URL(this.route());
+    const behind = connect(Number(port), hostname);
+    for (const [one, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      this.#sockets.add(one);
+      one.on('error', () => undefined);
+      one.on('close', () => {
+        this.#sockets.delete(one);
+        other.resume().end();
+      });
+    }
+    this.join(client, behind);
+  }
+
+  /** Forwards what either side of a new connection sends. */
+  protected join(client: Socket, behind: Socket): void {
+    client.pipe(behind);
+    let left = this.bytesMax();
+    if (left === Number.POSITIVE_INFINITY) {
+      behind.pipe(client);
+      return;
+    }
+    behind.on('data', (bytes: Buffer) => {
+      const passed = bytes.subarray(0, left);
+      left -= passed.length;
+      if (left > 0) client.write(passed);
+      else client.end(passed);
+    });
   }
 }

@@ -16,6 +16,7 @@ import {
 } from '../../ingest/contract.ts';
 import { type Block, type BlockRange, emptyBlock } from '../../ingest/ledger.ts';
 import { storeMetadata } from '../../ingest/metadata-stream.ts';
+import { generator } from './seed.ts';
 
 export type GeneratorOptions = {
   readonly seed: number;
@@ -38,17 +39,6 @@ const TAGS = [
 ].flatMap((line) => line.split(' '));
 export const MATCHES_PER_BLOCK = 12;
 const EXCHANGE = `0x${'e1'.repeat(20)}` as Address;
-
-/** Deterministic numbers in [0, 1) from a seed (mulberry32). */
-export function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 const hex = (value: number, digits: number) => `0x${value.toString(16).padStart(digits, '0')}`;
 export const traderAddress = (i: number) => hex(0x10_0000_0000 + i, 40) as Address;
@@ -110,7 +100,7 @@ export function traderFacts(trader: number, address: Address): readonly Metadata
 export function* ledgerEvents(options: GeneratorOptions): Generator<Match | Resolution> {
   const { seed, traders, markets, from, to, matches, matchesPerMarket } = options;
   const firstMatch = options.firstMatch ?? 0;
-  const dice = random(seed);
+  const dice = generator(seed);
   // The inverse of a power law: a few traders and markets make most of the matches.
   const zipf = (count: number) => Math.floor(count * dice() ** 3);
   const resolved = new Set<number>();

@@ -3,7 +3,7 @@
  * docs/pnl.md and the OpenAPI document alone.
  */
 import { getAddress } from 'viem';
-import type { ChainMarket, ChainMatch } from './recompute.ts';
+import { type ChainMarket, type ChainMatch, markOf, openPositions } from './recompute.ts';
 
 const MICRO = 1_000_000n;
 
@@ -20,19 +20,7 @@ function iso(seconds: number): string {
   return `${new Date(seconds * 1_000).toISOString().slice(0, 19)}Z`;
 }
 
-/** The mark as a fraction of outcome 0: `paid` of `whole`. */
-function markOf({ matches, resolution }: ChainMarket) {
-  if (resolution !== undefined) {
-    const [paid = 0n, other = 0n] = resolution.payouts;
-    return { paid, whole: paid + other, time: resolution.time, source: 'resolution' };
-  }
-  const last = matches.findLast((match) => match.shares > 0n);
-  if (last === undefined) throw new Error('a market without matches has no mark');
-  const paid = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
-  return { paid, whole: last.shares, time: last.time, source: 'last_match' };
-}
-
-function markObject(market: ChainMarket) {
+export function markObject(market: ChainMarket) {
   const { paid, whole, time, source } = markOf(market);
   const first = Number((paid * MICRO) / whole);
   return { price_1: first, price_2: 1_000_000 - first, time: iso(time), source };
@@ -99,24 +87,14 @@ export function marketTrades(market: ChainMarket) {
 
 /** Who holds the market, most shares first; `realised` by address. */
 export function marketHolders(market: ChainMarket, realised: (trader: string) => bigint) {
-  const held = [...market.holdings].flatMap(([trader, { shares, cost, fees }]) => {
-    const outcome = shares[0] > 0n ? 0 : 1;
-    const own = shares[outcome];
-    return own === 0n ? [] : [{ trader, outcome, own, cost, fees }];
-  });
-  if (held.length === 0) return [];
-  const { paid, whole } = markOf(market);
-  return held
+  return openPositions(market)
     .sort((a, b) => Number(b.own - a.own) || (a.trader < b.trader ? -1 : 1))
-    .map(({ trader, outcome, own, cost, fees }) => {
-      const value = (own * (outcome === 0 ? paid : whole - paid)) / whole;
-      return {
-        ...{ address: getAddress(trader), outcome_index: outcome, shares: Number(own) },
-        average_price: Number((cost * MICRO) / own),
-        average_price_with_fees: Number(((cost + fees) * MICRO) / own),
-        ...{ cost_basis: Number(cost), open_fees: Number(fees), value: Number(value) },
-        unrealised_pnl: Number(value - cost - fees),
-        realised_pnl: Number(realised(trader)),
-      };
-    });
+    .map(({ trader, outcome, own, cost, fees, value, unrealised }) => ({
+      ...{ address: getAddress(trader), outcome_index: outcome, shares: Number(own) },
+      average_price: Number((cost * MICRO) / own),
+      average_price_with_fees: Number(((cost + fees) * MICRO) / own),
+      ...{ cost_basis: Number(cost), open_fees: Number(fees), value: Number(value) },
+      unrealised_pnl: Number(unrealised),
+      realised_pnl: Number(realised(trader)),
+    }));
 }

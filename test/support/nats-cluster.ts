@@ -5,7 +5,6 @@
  */
 import { once } from 'node:events';
 import { rmSync } from 'node:fs';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
@@ -18,6 +17,7 @@ import {
 } from '../../infra/nats/connection.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { retry } from '../../infra/retry.ts';
+import { Front } from './front.ts';
 
 export const NODES = ['n1', 'n2', 'n3'] as const;
 export type NodeName = (typeof NODES)[number];
@@ -32,7 +32,8 @@ export class Cluster {
   readonly #servers = new Map<NodeName, NatsServer>();
   readonly #clientPorts = new Map<NodeName, number>();
   readonly #routePorts = new Map<NodeName, number>();
-  readonly #gates: Gate[] = [];
+  /** The route from each server to each other one. */
+  readonly #routes: { readonly from: NodeName; readonly to: NodeName; readonly gate: Front }[] = [];
 
   private constructor(directory: string, binary: string) {
     this.#directory = directory;
@@ -61,8 +62,8 @@ export class Cluster {
     for (const from of NODES) {
       for (const to of NODES) {
         if (from === to) continue;
-        const target = cluster.#routePorts.get(to) ?? 0;
-        cluster.#gates.push(await Gate.open(from, to, target));
+        const gate = await Front.listen(`nats://127.0.0.1:${cluster.#routePorts.get(to)}`);
+        cluster.#routes.push({ from, to, gate });
       }
     }
     return cluster;
@@ -78,9 +79,9 @@ export class Cluster {
   }
 
   async restart(node: NodeName): Promise<void> {
-    const routes = this.#gates
-      .filter((gate) => gate.from === node)
-      .map(({ port }) => `"nats://127.0.0.1:${port}"`);
+    const routes = this.#routes
+      .filter(({ from }) => from === node)
+      .map(({ gate }) => `"nats://127.0.0.1:${gate.port}"`);
     const server = await startNatsServer({
       binary: this.#binary,
       dataDir: join(this.#directory, node),
@@ -106,11 +107,11 @@ export class Cluster {
   }
 
   cutOff(node: NodeName): void {
-    for (const gate of this.#gates) if (gate.from === node || gate.to === node) gate.shut();
+    for (const { from, to, gate } of this.#routes) if ([from, to].includes(node)) gate.down();
   }
 
   heal(): void {
-    for (const gate of this.#gates) gate.unshut();
+    for (const { gate } of this.#routes) gate.up();
   }
 
   /**
@@ -160,7 +161,7 @@ export class Cluster {
 
   async stop(): Promise<void> {
     await this.#stopServers();
-    await Promise.all(this.#gates.map((gate) => gate.close()));
+    for (const { gate } of this.#routes) gate.close();
   }
 }
 
@@ -190,63 +191,5 @@ async function clusterInfo(nats: Nats, stream: string) {
   } catch (error) {
     if (error instanceof Error && error.name === 'NatsUnavailableError') return undefined;
     throw error;
-  }
-}
-
-/** A TCP proxy that can be shut: open connections are cut, new ones are refused. */
-class Gate {
-  readonly from: NodeName;
-  readonly to: NodeName;
-  readonly port: number;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-  #isShut = false;
-
-  private constructor(from: NodeName, to: NodeName, server: Server, target: number) {
-    this.from = from;
-    this.to = to;
-    this.#server = server;
-    this.port = (server.address() as AddressInfo).port;
-    server.on('connection', (near) => {
-      if (this.#isShut) {
-        near.destroy();
-        return;
-      }
-      const far = connect(target, '127.0.0.1');
-      for (const [socket, peer] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        this.#sockets.add(socket);
-        socket.on('error', () => undefined);
-        socket.on('close', () => {
-          this.#sockets.delete(socket);
-          peer.destroy();
-        });
-        socket.pipe(peer);
-      }
-    });
-  }
-
-  static async open(from: NodeName, to: NodeName, target: number): Promise<Gate> {
-    const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new Gate(from, to, server, target);
-  }
-
-  shut(): void {
-    this.#isShut = true;
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  unshut(): void {
-    this.#isShut = false;
-  }
-
-  async close(): Promise<void> {
-    this.shut();
-    this.#server.close();
-    await once(this.#server, 'close');
   }
 }

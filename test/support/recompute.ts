@@ -3,31 +3,11 @@
  * chain's own logs and resolutions. Written from docs/pnl.md and the ABI alone, without the project's
  * decoder or fold: two implementations that agree to the micro-unit.
  */
-import { decodeEventLog, type Hex, parseAbi } from 'viem';
-import {
-  CONDITIONAL_TOKENS,
-  EXCHANGE,
-  NEG_RISK_EXCHANGE,
-  PUSD,
-} from '../../infra/local/devnet/contracts.ts';
+import { PUSD } from '../../infra/local/devnet/contracts.ts';
+import { addressOf, blockNumber, chainFacts, chainLogs } from '../release/faults/chain-facts.ts';
 import { rpc } from './service.ts';
 
-const ABI = parseAbi([
-  'event OrderFilled(bytes32 indexed orderHash, address indexed maker, address indexed taker, uint8 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled, uint256 fee, bytes32 builder, bytes32 metadata)',
-  'event ConditionResolution(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount, uint256[] payoutNumerators)',
-  'event Transfer(address indexed from, address indexed to, uint256 value)',
-]);
-
-const BLOCKS_A_PAGE = 200;
-
-type RawLog = {
-  readonly address: Hex;
-  readonly topics: [Hex, ...Hex[]];
-  readonly data: Hex;
-  readonly blockNumber: Hex;
-  readonly logIndex: Hex;
-  readonly transactionHash: Hex;
-};
+const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
 
 export type Account = {
   pnl: bigint;
@@ -63,11 +43,8 @@ export type ChainMarket = {
   readonly matches: ChainMatch[];
   resolution: { readonly time: number; readonly payouts: readonly bigint[] } | undefined;
   /** By trader; empty once it is resolved. */
-  holdings: ReadonlyMap<string, Holding>;
+  readonly holdings: Map<string, Holding>;
 };
-
-/** What `shares` shares of outcome 0 cost in the last match with shares. */
-export type Close = { readonly usdc: bigint; readonly shares: bigint; readonly time: number };
 
 /** PnL of a trader. */
 type Equity = { realised: bigint; unrealised: bigint };
@@ -75,10 +52,6 @@ type Equity = { realised: bigint; unrealised: bigint };
 export type Chain = {
   /** By condition id. */
   readonly markets: ReadonlyMap<string, ChainMarket>;
-  /** Final positions, by condition and then by trader. */
-  readonly holdings: ReadonlyMap<string, ReadonlyMap<string, Holding>>;
-  /** By condition, of the unresolved ones. */
-  readonly closes: ReadonlyMap<string, Close>;
   /** By trader, after each hour with an event, oldest first; `end` is the end of the hour. */
   readonly equity: readonly { readonly end: number; readonly of: ReadonlyMap<string, Equity> }[];
   /** By `trader condition`. */
@@ -99,22 +72,20 @@ export async function recompute(
   tokens: ReadonlyMap<string, { readonly condition: string; readonly outcome: 0 | 1 }>,
 ): Promise<Chain> {
   const timeOf = blockTimes(rpcUrl);
+  const head = await blockNumber(rpcUrl, 'latest');
   const accounts = new Map<string, Account>();
   const hours: Chain['hours'] = new Map();
-  const holdings = new Map<string, Map<string, Holding>>();
   const markets = new Map<string, ChainMarket>();
   const marketOf = (condition: string) =>
     at(markets, condition, () => ({ matches: [], resolution: undefined, holdings: new Map() }));
-  const closes = new Map<string, Close>();
   const equity: Chain['equity'][number][] = [];
   let lastFillBlock = 0;
   let end = 0;
-  for await (const log of chainLogs(rpcUrl, [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS])) {
-    const event = decoded(log);
-    if (event === undefined || event.eventName === 'Transfer') continue;
-    const time = await timeOf(log.blockNumber);
+  for (const fact of await chainFacts(rpcUrl, 0, head)) {
+    const { block, txHash } = fact;
+    const time = await timeOf(block);
     const hour = Math.floor(time / 3_600) * 3_600;
-    if (hour >= end && end > 0) equity.push({ end, of: equityOf(accounts, holdings, closes) });
+    if (hour >= end && end > 0) equity.push({ end, of: equityOf(accounts, markets) });
     end = hour + 3_600;
     const book = (trader: string, condition: string, change: Partial<Account>) => {
       add(at(accounts, `${trader} ${condition}`, empty), change);
@@ -125,69 +96,70 @@ export async function recompute(
       add(inHour, change);
       inHour.conditions.add(condition);
     };
-    if (event.eventName === 'ConditionResolution') {
-      const { conditionId, payoutNumerators } = event.args;
-      for (const [trader, holding] of holdings.get(conditionId) ?? []) {
-        const change = payOut(holding, payoutNumerators);
+    if (fact.kind === 'resolution') {
+      const { conditionId, payouts } = fact;
+      const market = marketOf(conditionId);
+      for (const [trader, holding] of market.holdings) {
+        const change = payOut(holding, payouts);
         if (change !== undefined) book(trader, conditionId, change);
       }
-      holdings.delete(conditionId);
-      marketOf(conditionId).resolution = { time, payouts: payoutNumerators };
-      closes.delete(conditionId);
+      market.holdings.clear();
+      market.resolution = { time, payouts };
       continue;
     }
-    const { maker, taker, side, tokenId, makerAmountFilled, takerAmountFilled, fee } = event.args;
-    const token = tokens.get(tokenId.toString());
-    if (token === undefined) throw new Error(`no market of token ${tokenId}`);
-    const trader = maker.toLowerCase();
-    const [usdc, shares] =
-      side === 0 ? [makerAmountFilled, takerAmountFilled] : [takerAmountFilled, makerAmountFilled];
-    const isTaker = taker.toLowerCase() === log.address.toLowerCase();
-    const market = at(holdings, token.condition, () => new Map<string, Holding>());
-    const holding = at(market, trader, flat);
-    book(trader, token.condition, {
-      ...trade(holding, side === 0, token.outcome, shares, usdc, fee),
-      fee,
-      [isTaker ? 'takerVolume' : 'makerVolume']: usdc,
-      fills: 1,
-    });
-    if (isTaker && shares > 0n) {
-      const first = token.outcome === 0 ? usdc : shares - usdc;
-      closes.set(token.condition, { usdc: first, shares, time });
+    lastFillBlock = block;
+    for (const { trader, side, tokenId, shares, usdc, fee, ...fill } of fact.fills) {
+      const token = tokens.get(tokenId);
+      if (token === undefined) throw new Error(`no market of token ${tokenId}`);
+      const { condition, outcome } = token;
+      const market = marketOf(condition);
+      book(trader, condition, {
+        ...trade(at(market.holdings, trader, flat), side === 'BUY', outcome, shares, usdc, fee),
+        fee,
+        [fill.isTaker ? 'takerVolume' : 'makerVolume']: usdc,
+        fills: 1,
+      });
+      if (!fill.isTaker) continue;
+      market.matches.push({
+        ...{ block, log: fill.logIndex, time, taker: trader, txHash, orderHash: fill.orderHash },
+        ...{ side, outcome, shares, usdc, fee },
+      });
     }
-    lastFillBlock = Number(log.blockNumber);
-    if (!isTaker) continue;
-    marketOf(token.condition).matches.push({
-      ...{ block: lastFillBlock, log: Number(log.logIndex), time, taker: trader },
-      ...{ txHash: log.transactionHash, orderHash: event.args.orderHash },
-      ...{ side: side === 0 ? 'BUY' : 'SELL', outcome: token.outcome, shares, usdc, fee },
-    });
   }
-  for (const [condition, held] of holdings) marketOf(condition).holdings = held;
-  equity.push({ end, of: equityOf(accounts, holdings, closes) });
-  const held = { holdings, closes, equity };
-  return { markets, accounts, hours, ...held, lastFillBlock, ...(await pusd(rpcUrl)) };
+  equity.push({ end, of: equityOf(accounts, markets) });
+  return { markets, accounts, hours, equity, lastFillBlock, ...(await pusd(rpcUrl, head)) };
 }
 
-/** What a holding is worth at a close, rounded down. */
-export function worthOf({ shares }: Holding, { usdc, shares: whole }: Close): bigint {
-  return shares[0] > 0n ? (shares[0] * usdc) / whole : (shares[1] * (whole - usdc)) / whole;
+/** The mark as a fraction of outcome 0: `paid` of `whole`. */
+export function markOf({ matches, resolution }: ChainMarket) {
+  if (resolution !== undefined) {
+    const [paid = 0n, other = 0n] = resolution.payouts;
+    return { paid, whole: paid + other, time: resolution.time, source: 'resolution' };
+  }
+  const last = matches.findLast((match) => match.shares > 0n);
+  if (last === undefined) throw new Error('a market without matches has no mark');
+  const paid = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
+  return { paid, whole: last.shares, time: last.time, source: 'last_match' };
 }
 
-function equityOf(
-  accounts: Chain['accounts'],
-  holdings: Chain['holdings'],
-  closes: Chain['closes'],
-): ReadonlyMap<string, Equity> {
+/** Who holds a market, and what that is worth at its mark, rounded down. */
+export function openPositions(market: ChainMarket) {
+  return [...market.holdings].flatMap(([trader, { shares, cost, fees }]) => {
+    const outcome = shares[0] > 0n ? 0 : 1;
+    const own = shares[outcome];
+    if (own === 0n) return [];
+    const { paid, whole } = markOf(market);
+    const value = (own * (outcome === 0 ? paid : whole - paid)) / whole;
+    return [{ trader, outcome, own, cost, fees, value, unrealised: value - cost - fees }];
+  });
+}
+
+function equityOf(accounts: Chain['accounts'], markets: Chain['markets']) {
   const equity = new Map<string, Equity>();
   const of = (trader: string) => at(equity, trader, () => ({ realised: 0n, unrealised: 0n }));
   for (const [key, { pnl }] of accounts) of(key.split(' ')[0] ?? '').realised += pnl;
-  for (const [condition, own] of holdings) {
-    const close = closes.get(condition);
-    if (close === undefined) continue;
-    for (const [trader, holding] of own) {
-      of(trader).unrealised += worthOf(holding, close) - holding.cost - holding.fees;
-    }
+  for (const market of markets.values()) {
+    for (const { trader, unrealised } of openPositions(market)) of(trader).unrealised += unrealised;
   }
   return equity;
 }
@@ -234,56 +206,37 @@ export function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Ac
 }
 
 /** Balances from every Transfer since the first block, beside what the token itself says. */
-async function pusd(rpcUrl: string): Promise<Pick<Chain, 'totalSupply' | 'balances'>> {
+async function pusd(
+  rpcUrl: string,
+  head: number,
+): Promise<Pick<Chain, 'totalSupply' | 'balances'>> {
   const balances = new Map<string, BalanceAt[]>();
   const add = (owner: string, value: bigint, block: number) => {
-    const history = balances.get(owner.toLowerCase()) ?? [];
-    balances.set(owner.toLowerCase(), history);
+    const history = at(balances, owner, () => []);
     const last = history.at(-1);
     if (last?.block === block) history.pop();
     history.push({ block, balance: (last?.balance ?? 0n) + value });
   };
-  for await (const log of chainLogs(rpcUrl, [PUSD])) {
-    const event = decoded(log);
-    if (event?.eventName !== 'Transfer') continue;
-    const { from, to, value } = event.args;
-    add(from, -value, Number(log.blockNumber));
-    add(to, value, Number(log.blockNumber));
+  for await (const log of chainLogs(rpcUrl, { address: PUSD, topics: [TRANSFER] }, 0, head)) {
+    const [, from = '', to = ''] = log.topics;
+    add(addressOf(from), -BigInt(log.data), Number(log.blockNumber));
+    add(addressOf(to), BigInt(log.data), Number(log.blockNumber));
   }
   balances.delete(`0x${'0'.repeat(40)}`);
-  const supply = await rpc<Hex>(rpcUrl, 'eth_call', [{ to: PUSD, data: '0x18160ddd' }, 'latest']);
+  const call = { to: PUSD, data: '0x18160ddd' };
+  const supply = await rpc<string>(rpcUrl, 'eth_call', [call, 'latest']);
   return { totalSupply: BigInt(supply), balances };
 }
 
-/** In pages: all logs of a long run would not fit into one answer. */
-async function* chainLogs(rpcUrl: string, address: readonly string[]): AsyncGenerator<RawLog> {
-  const head = Number(await rpc<Hex>(rpcUrl, 'eth_blockNumber', []));
-  const hex = (block: number) => `0x${block.toString(16)}`;
-  for (let from = 0; from <= head; from += BLOCKS_A_PAGE) {
-    const toBlock = hex(Math.min(head, from + BLOCKS_A_PAGE - 1));
-    yield* await rpc<RawLog[]>(rpcUrl, 'eth_getLogs', [{ fromBlock: hex(from), toBlock, address }]);
-  }
-}
-
 /** Seconds since the epoch of a block, each asked for once. */
-function blockTimes(rpcUrl: string): (block: Hex) => Promise<number> {
-  const times = new Map<Hex, Promise<number>>();
-  const ask = async (block: Hex) => {
-    const { timestamp } = await rpc<{ timestamp: Hex }>(rpcUrl, 'eth_getBlockByNumber', [
-      block,
-      false,
-    ]);
+function blockTimes(rpcUrl: string): (block: number) => Promise<number> {
+  const times = new Map<number, Promise<number>>();
+  const ask = async (block: number) => {
+    const params = [`0x${block.toString(16)}`, false];
+    const { timestamp } = await rpc<{ timestamp: string }>(rpcUrl, 'eth_getBlockByNumber', params);
     return Number(timestamp);
   };
   return (block) => at(times, block, () => ask(block));
-}
-
-function decoded(log: RawLog) {
-  try {
-    return decodeEventLog({ abi: ABI, topics: log.topics, data: log.data });
-  } catch {
-    return undefined;
-  }
 }
 
 export function flat(): Holding {
@@ -302,14 +255,12 @@ function empty(): Account {
   };
 }
 
-function add(account: Account, change: Partial<Account>): void {
-  account.pnl += change.pnl ?? 0n;
-  account.cost += change.cost ?? 0n;
-  account.fee += change.fee ?? 0n;
-  account.makerVolume += change.makerVolume ?? 0n;
-  account.takerVolume += change.takerVolume ?? 0n;
-  account.fills += change.fills ?? 0;
-  account.settlements += change.settlements ?? 0;
+function add(account: Account, { fills = 0, settlements = 0, ...sums }: Partial<Account>): void {
+  account.fills += fills;
+  account.settlements += settlements;
+  for (const name of ['pnl', 'cost', 'fee', 'makerVolume', 'takerVolume'] as const) {
+    account[name] += sums[name] ?? 0n;
+  }
 }
 
 export function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {

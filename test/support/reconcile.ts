@@ -3,8 +3,14 @@
  * and market by market, to the micro-unit.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { marketCandles, marketHolders, marketTotals, marketTrades } from './market-account.ts';
-import { type Chain, recompute, worthOf } from './recompute.ts';
+import {
+  marketCandles,
+  marketHolders,
+  marketTotals,
+  marketTrades,
+  markObject,
+} from './market-account.ts';
+import { type Chain, openPositions, recompute } from './recompute.ts';
 import { type GammaMarket, gammaMarkets, type Service } from './service.ts';
 
 const SHOWN_MAX = 5;
@@ -60,14 +66,10 @@ export async function accountDifferences(service: Asked, chain: Chain): Promise<
   return [...differences, ...foreign.map((key) => `${key}: not on the chain`)].slice(0, SHOWN_MAX);
 }
 
-type Positions = {
-  readonly next_cursor: string;
-  readonly positions: readonly {
-    readonly market: { readonly condition_id: string };
-    readonly outcome_index: number;
-    readonly mark: { readonly price: number; readonly time: string; readonly source: string };
-    readonly [figure: string]: unknown;
-  }[];
+type Position = {
+  readonly market: { readonly condition_id: string };
+  readonly mark: { readonly price: number; readonly time: string; readonly source: string };
+  readonly [figure: string]: unknown;
 };
 type Points = {
   readonly points: readonly {
@@ -84,34 +86,22 @@ export async function positionDifferences(
   chain: Chain,
 ): Promise<readonly string[]> {
   const expected = new Map<string, string>();
-  for (const [condition, own] of chain.holdings) {
-    const close = chain.closes.get(condition);
-    for (const [trader, holding] of own) {
-      const { cost, fees, shares } = holding;
-      const outcome = shares[0] > 0n ? 0 : 1;
-      if (close === undefined || shares[outcome] === 0n) continue;
-      const first = (close.usdc * 1_000_000n) / close.shares;
-      const value = worthOf(holding, close);
-      const time = `${new Date(close.time * 1_000).toISOString().slice(0, 19)}Z`;
-      const price = outcome === 0 ? first : 1_000_000n - first;
-      const figures = [outcome, shares[outcome], cost, fees, value, value - cost - fees];
-      expected.set(`${trader} ${condition}`, [...figures, price, time, 'last_match'].join(' '));
+  for (const [condition, market] of chain.markets) {
+    for (const { trader, outcome, own, cost, fees, value, unrealised } of openPositions(market)) {
+      const { price_1, price_2, time, source } = markObject(market);
+      const price = outcome === 0 ? price_1 : price_2;
+      const text = [outcome, own, cost, fees, value, unrealised, price, time, source].join(' ');
+      expected.set(`${trader} ${condition}`, text);
     }
   }
   const served = new Map<string, string>();
   for (const trader of new Set([...chain.accounts.keys()].map((key) => key.split(' ')[0] ?? ''))) {
-    for (let cursor: string | undefined; cursor !== ''; ) {
-      const path = `/v2/traders/${trader}/positions?limit=100&sort_by=age`;
-      const page: Positions = await service.get(
-        cursor === undefined ? path : `${path}&cursor=${cursor}`,
-      );
-      for (const { mark, market, ...position } of page.positions) {
-        const names = ['outcome_index', 'shares', 'cost_basis', 'open_fees', 'value'];
-        const figures = [...names, 'unrealised_pnl'].map((name) => Reflect.get(position, name));
-        const text = [...figures, mark.price, mark.time, mark.source].join(' ');
-        served.set(`${trader} ${market.condition_id}`, text);
-      }
-      cursor = page.next_cursor;
+    const path = `/v2/traders/${trader}/positions?limit=100&sort_by=age`;
+    for (const { mark, market, ...position } of await pages<Position>(service, path, 'positions')) {
+      const names = ['outcome_index', 'shares', 'cost_basis', 'open_fees', 'value'];
+      const figures = [...names, 'unrealised_pnl'].map((name) => position[name]);
+      const text = [...figures, mark.price, mark.time, mark.source].join(' ');
+      served.set(`${trader} ${market.condition_id}`, text);
     }
   }
   return [...new Set([...expected.keys(), ...served.keys()])]

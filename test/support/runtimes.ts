@@ -1,7 +1,9 @@
 /** Programs of this machine: the JavaScript runtimes, for tests of the published packages, and curl, for documented commands. */
-import { spawnSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 
 type Runtime = {
   readonly name: string;
@@ -43,4 +45,23 @@ export function hasCurl(): boolean {
   const isHere = spawnSync('curl', ['--version']).error === undefined;
   if (!isHere) console.info('skipped: there is no curl here (apt-get install curl)');
   return isHere;
+}
+
+const run = promisify(execFile);
+
+/** A directory in which one of our packages is installed as npm publishes it. */
+export async function installPackage(folder: string) {
+  const directory = mkdtempSync(join(tmpdir(), 'fillstream-package-'));
+  const packing = ['pack', '--json', '--pack-destination', directory];
+  const { stdout } = await run('npm', packing, { cwd: folder });
+  const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[')));
+  writeFileSync(join(directory, 'package.json'), '{"type":"module"}');
+  await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
+  return {
+    directory,
+    files: (files as { path: string }[]).map(({ path }) => path).sort(),
+    /** Deno would ask another host for a newer version of itself. */
+    env: { DENO_DIR: join(directory, '.deno'), DENO_NO_UPDATE_CHECK: '1' },
+    stop: async () => rmSync(directory, { recursive: true, force: true }),
+  };
 }

@@ -3,7 +3,7 @@
  * their own that outlives it, and typed access to what both answer. Everything runs in a temporary
  * directory and on free ports.
  */
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -90,6 +90,13 @@ export function start(
     exit,
     errors: () => errors,
     kill: (signal: NodeJS.Signals) => child.kill(signal),
+    /** Leaves it alone, as a supervisor that dies. Resolves with its code; there is no `close` event then. */
+    async orphan(): Promise<number> {
+      const exited = once(child, 'exit');
+      child.disconnect();
+      const [code] = await exited;
+      return Number(code);
+    },
     /** The first line with this event. Throws with the child's own words when it ends before. */
     async event(name: string): Promise<JsonLine> {
       for (;;) {
@@ -119,6 +126,14 @@ export function start(
       return exit;
     },
   };
+}
+
+/** Sends the signal and waits until the process is gone. */
+export async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = once(child, 'exit');
+  child.kill(signal);
+  await exit;
 }
 
 export type Ready = {

@@ -50,9 +50,11 @@ func main() {
 }
 
 func read(body io.Reader) {
-	event, data := "message", []string{}
+	event, data, cursor := "message", []string{}, lastEventID
 	for lines := bufio.NewScanner(body); lines.Scan(); {
 		if lines.Text() == "" {
+			// An event that was cut before its end comes again.
+			lastEventID = cursor
 			if len(data) > 0 {
 				said := json.RawMessage(strings.Join(data, "\n"))
 				say(map[string]any{"id": lastEventID, "event": event, "data": said})
@@ -64,7 +66,7 @@ func read(body io.Reader) {
 		value = strings.TrimPrefix(value, " ")
 		switch field {
 		case "id":
-			lastEventID = value
+			cursor = value
 		case "event":
 			event = value
 		case "data":

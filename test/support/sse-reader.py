@@ -20,10 +20,14 @@ def say(value):
 
 def read(response):
     global last_event_id, retry_ms
-    event, data = "message", []
+    event, data, cursor = "message", [], last_event_id
     for raw in response:
+        if not raw.endswith(b"\n"):
+            return  # It was cut within a line.
         line = raw.decode("utf-8").rstrip("\n")
         if line == "":
+            # An event that was cut before its end comes again.
+            last_event_id = cursor
             if data:
                 say({"id": last_event_id, "event": event, "data": json.loads("\n".join(data))})
             event, data = "message", []
@@ -31,7 +35,7 @@ def read(response):
         field, _, value = line.partition(":")
         value = value[1:] if value.startswith(" ") else value
         if field == "id":
-            last_event_id = value
+            cursor = value
         elif field == "event":
             event = value
         elif field == "data":

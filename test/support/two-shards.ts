@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { SHARDED_TABLES } from '../../sql/cluster.ts';
 import { ANALYST_DATABASE, runStatement, startRefreshes, statementsOf } from '../../sql/migrate.ts';
-import { DATABASE, startEngine } from './api-harness.ts';
+import { DATABASE, startEngine, stopEngine } from './stack.ts';
 
 const SQL = join(import.meta.dirname, '../../sql');
 /** The engine listens on no port, but takes this address for its own and opens no connection. */
@@ -42,7 +42,7 @@ const SETTINGS = {
 export async function startTwoShards(dataDir: string) {
   mkdirSync(join(dataDir, 'config.d'), { recursive: true });
   writeFileSync(join(dataDir, 'config.d', 'shards.xml'), CONFIG);
-  const { url, stop } = await startEngine(dataDir);
+  const { child, serviceUrl: url } = await startEngine(dataDir);
   const server = connectClickHouse({ url, database: 'default', name: 'test' });
   for (const name of [DATABASE, ANALYST_DATABASE]) {
     await server.command({ query: `CREATE DATABASE ${name}` });
@@ -58,7 +58,7 @@ export async function startTwoShards(dataDir: string) {
     async stop() {
       front.close();
       await client.close();
-      await stop();
+      await stopEngine(child);
     },
   };
 }

@@ -53,15 +53,6 @@ describe('a shared response', () => {
     expect(begun[0]?.signal.aborted).toBe(true);
   });
 
-  test('is computed once per key for concurrent requests', async () => {
-    const { begun, get } = staged();
-    const asked = [get(), get(), get({ key: 'b' }), get()];
-    expect(begun).toHaveLength(2);
-    begun[0]?.end('one');
-    begun[1]?.end('other');
-    expect(await Promise.all(asked)).toEqual(['one', 'one', 'other', 'one']);
-  });
-
   test('is reused until one second after the start of its computation', async () => {
     const { begun, clock, get } = staged();
     const first = get();
@@ -106,34 +97,6 @@ describe('a shared response', () => {
     expect(answers.last('a', 5_000)?.body.toString()).toBe('answer 1');
     clock.nowMs = 5_001;
     expect(answers.last('a', 5_000)).toBeUndefined();
-  });
-});
-
-describe('a client that disconnects', () => {
-  test('does not abort a computation that others wait for', async () => {
-    const { begun, get } = staged();
-    const leaving = new AbortController();
-    const asked = [get({ signal: leaving.signal }), get()];
-    leaving.abort();
-    expect(begun[0]?.signal.aborted).toBe(false);
-    begun[0]?.end('one');
-    expect(await Promise.all(asked)).toEqual(['one', 'one']);
-  });
-
-  test('aborts the computation if it was the last one; the next request starts another', async () => {
-    const { begun, get } = staged();
-    const [one, other] = [new AbortController(), new AbortController()];
-    const left = Promise.allSettled([get({ signal: one.signal }), get({ signal: other.signal })]);
-    one.abort();
-    other.abort();
-    expect(begun[0]?.signal.aborted).toBe(true);
-    const next = get();
-    expect(begun).toHaveLength(2);
-    expect((await left).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
-    const joined = get();
-    expect(begun).toHaveLength(2);
-    begun[1]?.end('two');
-    expect(await Promise.all([next, joined])).toEqual(['two', 'two']);
   });
 });
 

@@ -1,12 +1,11 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import express from 'express';
 import pino from 'pino';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { problemHandler, unavailable } from '../../api/errors.ts';
 import { type Encoding, encodeStream, send } from '../../api/response.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
 
 const row = { text: 'abc "quoted", and more; '.repeat(40) };
 const schema = z.object({ total_count: z.int(), rows: z.array(z.object({ text: z.string() })) });
@@ -39,21 +38,12 @@ app.get('/:count/:fails/:format', async (request, response) => {
 });
 const logger = pino({ level: 'error' }, { write: (line: string) => void logged.push(line) });
 app.use(problemHandler(logger));
-const server = createServer(app);
-let url: string;
-
-beforeAll(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-});
-
-afterAll(() => void server.close());
+const server = forFile(() => serve(app));
 
 describe('a streamed list', () => {
   test.each(['identity', 'gzip', 'br'])('is complete in %s, short or long', async (coding) => {
     for (const count of [0, 1, 5_000]) {
-      const response = await fetch(`${url}/${count}/no/json`, {
+      const response = await fetch(`${server.url}/${count}/no/json`, {
         headers: { 'Accept-Encoding': coding },
       });
       expect(response.headers.get('x-total-count')).toBe(String(count));
@@ -65,19 +55,19 @@ describe('a streamed list', () => {
   });
 
   test('is complete as CSV', async () => {
-    const text = await (await fetch(`${url}/5000/no/csv`)).text();
+    const text = await (await fetch(`${server.url}/5000/no/csv`)).text();
     const cell = `"${row.text.replaceAll('"', '""')}"`;
     expect(text).toBe(`text\r\n${`${cell}\r\n`.repeat(5_000)}`);
   });
 
   test('is an error response if it fails before anything is sent', async () => {
-    const response = await fetch(`${url}/3/yes/json`);
+    const response = await fetch(`${server.url}/3/yes/json`);
     expect([response.status, await response.json()]).toMatchObject([503, { error: 'unavailable' }]);
   });
 
   test('is aborted and logged if it fails later, so that no client mistakes it for complete', async () => {
     const before = logged.length;
-    const response = await fetch(`${url}/5000/yes/json`);
+    const response = await fetch(`${server.url}/5000/yes/json`);
     expect(response.status).toBe(200);
     await expect(response.text()).rejects.toThrow();
     expect(logged.slice(before).join()).toContain('the store is gone');
@@ -86,7 +76,7 @@ describe('a streamed list', () => {
   test('stops reading when its client disconnects, without logging an error', async () => {
     const [before, reads] = [logged.length, left];
     const gone = new AbortController();
-    const response = await fetch(`${url}/5000000/no/json`, { signal: gone.signal });
+    const response = await fetch(`${server.url}/5000000/no/json`, { signal: gone.signal });
     await response.body?.getReader().read();
     gone.abort();
     while (left === reads) await new Promise((done) => setTimeout(done, 5));
@@ -94,7 +84,7 @@ describe('a streamed list', () => {
   });
 
   test('has no body for HEAD', async () => {
-    const response = await fetch(`${url}/5000/no/json`, { method: 'HEAD' });
+    const response = await fetch(`${server.url}/5000/no/json`, { method: 'HEAD' });
     expect([response.status, await response.text()]).toEqual([200, '']);
   });
 });

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { createServer, get, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { get, type IncomingMessage } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import express from 'express';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { Encoded, privateFor, send } from '../../api/response.ts';
+import { forFile } from '../support/for-file.ts';
+import { serve } from '../support/http-server.ts';
 
 const long = { text: 'abc '.repeat(1_000) };
 const app = express().disable('etag');
@@ -16,20 +17,11 @@ const answers: Readonly<Record<string, Encoded>> = {
 for (const [path, answer] of Object.entries(answers)) {
   app.get(path, (request, response) => send(request, response, answer));
 }
-const server = createServer(app);
-let port: number;
-
-beforeAll(async () => {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  port = (server.address() as AddressInfo).port;
-});
-
-afterAll(() => void server.close());
+const server = forFile(() => serve(app));
 
 /** A GET that neither decompresses nor adds headers. */
 async function fetchRaw(path: string, headers: Record<string, string> = {}) {
-  const request = get({ host: '127.0.0.1', port, path, headers, agent: false });
+  const request = get(server.url + path, { headers, agent: false });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
   return { response, body: Buffer.concat(await response.toArray()) };
 }

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { encodeAbiParameters, encodeFunctionData, type Hex, hashTypedData } from 'viem';
+import { encodeFunctionData, type Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
 import {
   type CalledMatch,
@@ -9,14 +9,12 @@ import {
   decodeMatchCall,
   MATCH_ORDERS_ABI,
   makersOfCall,
-  orderHash,
 } from '../../ingest/decode.ts';
 import { atlas, EXCHANGE, POLYGON, WATCHED } from './fixtures.ts';
 
 const BUY = 0;
 const SELL = 1;
 const YES = 1001n;
-const NO = 1002n;
 const WORD = 32;
 const SELECTOR_BYTES = 4;
 
@@ -131,30 +129,6 @@ describe('decodeMatchCall', () => {
       { shares: 6n, usdc: 2n, fee: 0n },
       { shares: 6n, usdc: 2n, fee: 0n },
     ]);
-  });
-
-  test('synthetic mixed mint: selling makers give shares, buying makers of the other token mint them', () => {
-    const call = decode({
-      taker: { side: BUY, tokenId: YES, makerAmount: 700n, takerAmount: 1_000n },
-      makers: [
-        { side: SELL, tokenId: YES, makerAmount: 400n, takerAmount: 240n, fill: 400n },
-        { side: BUY, tokenId: NO, makerAmount: 210n, takerAmount: 600n, fill: 210n },
-      ],
-      takerFill: 630n,
-    });
-    expect(amounts(call)[0]).toEqual({ shares: 1_000n, usdc: 630n, fee: 0n });
-  });
-
-  test('synthetic mixed merge: makers of the other token leave one minus their price', () => {
-    const call = decode({
-      taker: { side: SELL, tokenId: YES, makerAmount: 1_000n, takerAmount: 500n },
-      makers: [
-        { side: BUY, tokenId: YES, makerAmount: 240n, takerAmount: 400n, fill: 240n },
-        { side: SELL, tokenId: NO, makerAmount: 600n, takerAmount: 210n, fill: 600n },
-      ],
-      takerFill: 1_000n,
-    });
-    expect(amounts(call)[0]).toEqual({ shares: 1_000n, usdc: 240n + 390n, fee: 0n });
   });
 
   test('returns 0 for a missing or impossible timestamp', () => {
@@ -349,59 +323,5 @@ describe('the arguments of a call', () => {
       expect(makersOfCall(input)).toBeUndefined();
     }
     expect(makersOfCall(atlas.input)).toBe(1);
-  });
-});
-
-describe('orderHash', () => {
-  const FIELDS = [
-    { name: 'salt', type: 'uint256' },
-    { name: 'maker', type: 'address' },
-    { name: 'signer', type: 'address' },
-    { name: 'tokenId', type: 'uint256' },
-    { name: 'makerAmount', type: 'uint256' },
-    { name: 'takerAmount', type: 'uint256' },
-    { name: 'side', type: 'uint8' },
-    { name: 'signatureType', type: 'uint8' },
-    { name: 'timestamp', type: 'uint256' },
-    { name: 'metadata', type: 'bytes32' },
-    { name: 'builder', type: 'bytes32' },
-  ] as const;
-
-  test('equals the general EIP-712 encoder for any order', () => {
-    const anyOrder = fc.record({
-      salt: uint,
-      maker: bytes(20),
-      signer: bytes(20),
-      tokenId: uint,
-      makerAmount: uint,
-      takerAmount: uint,
-      side: fc.nat(1),
-      signatureType: fc.nat(3),
-      timestamp: uint,
-      metadata: bytes(32),
-      builder: bytes(32),
-    });
-    fc.assert(
-      fc.property(anyOrder, (message) => {
-        const expected = hashTypedData({
-          domain: {
-            name: 'Polymarket CTF Exchange',
-            version: '2',
-            chainId: POLYGON,
-            verifyingContract: EXCHANGE,
-          },
-          types: { Order: FIELDS },
-          primaryType: 'Order',
-          message,
-        });
-        const values = FIELDS.map(({ name }) => message[name]);
-        const encoded = encodeAbiParameters(FIELDS, values as never);
-        const words = encoded
-          .slice(2)
-          .match(/.{64}/g)
-          ?.map((digits) => `0x${digits}`);
-        expect(orderHash(words as never, EXCHANGE, POLYGON)).toBe(expected);
-      }),
-    );
   });
 });

@@ -4,16 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { Problem } from '../../api/errors.ts';
 import { FilterIndex, factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
 import { parseFeedQuery } from '../../api/feed/route.ts';
-import { SEED as TEST_SEED } from '../support/seed.ts';
-import {
-  address,
-  fill,
-  market,
-  match,
-  naivelyPasses,
-  randomMatch,
-  seeded,
-} from './feed-matches.ts';
+import { generator, SEED as TEST_SEED } from '../support/seed.ts';
+import { address, fill, market, match, naivelyPasses, randomMatch } from './feed-matches.ts';
 
 type FeedQuery = ReturnType<typeof parseFeedQuery>;
 
@@ -67,7 +59,7 @@ describe('matches', () => {
   test('agrees with the naive predicate', () => {
     const seed = TEST_SEED;
     console.info(`seed ${seed}`);
-    const random = seeded(seed);
+    const random = generator(seed);
     const stored = Array.from({ length: 60 }, (_, n) => randomMatch(n, random));
     fc.assert(
       fc.property(query, (text) => {
@@ -132,7 +124,7 @@ describe('FilterIndex', () => {
   test('finds every member that matches, and none that was removed', () => {
     const seed = TEST_SEED;
     console.info(`seed ${seed}`);
-    const random = seeded(seed);
+    const random = generator(seed);
     fc.assert(
       fc.property(fc.array(query, { maxLength: 12 }), fc.nat(11), (texts, removed) => {
         const index = new FilterIndex<FeedQuery>();

@@ -7,17 +7,6 @@ import type { FeedFill, FeedMatch } from '../../ingest/contract.ts';
 const TAGS = ['sports', 'Crypto', '5M', 'politics', 'eSports'];
 const SERIES = ['', 'btc-hourly', 'NFL'];
 
-/** Mulberry32: a small generator of numbers in [0, 1); the seed repeats the sequence. */
-export function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
-
 /** Address number n, 0x000…n. */
 export function address(n: number): `0x${string}` {
   return `0x${n.toString(16).padStart(40, '0')}`;

@@ -1,25 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { refuses, shapeOf, sourcesOf, subscriptionOf } from '../../ingest/mempool.ts';
+import { refuses, shapeOf } from '../../ingest/mempool.ts';
 import { RpcError } from '../../ingest/rpc-pool.ts';
-
-describe('sourcesOf', () => {
-  test('lists all sources from best to worst in auto, and otherwise only the configured one', () => {
-    expect(sourcesOf('auto')).toEqual(['full', 'alchemy', 'hashes', 'txpool']);
-    expect(sourcesOf('off')).toEqual([]);
-    expect(sourcesOf('hashes')).toEqual(['hashes']);
-  });
-});
-
-describe('subscriptionOf', () => {
-  test('returns the parameters for geth, Alchemy and others', () => {
-    expect(subscriptionOf('full', ['0xa'])).toEqual(['newPendingTransactions', true]);
-    expect(subscriptionOf('hashes', ['0xa'])).toEqual(['newPendingTransactions']);
-    expect(subscriptionOf('alchemy', ['0xa'])).toEqual([
-      'alchemy_pendingTransactions',
-      { toAddress: ['0xa'], hashesOnly: false },
-    ]);
-  });
-});
 
 describe('shapeOf', () => {
   test.each([

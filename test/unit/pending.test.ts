@@ -177,17 +177,6 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['never_mined']);
   });
 
-  test('voids a match of a head block that was replaced by another one', async () => {
-    const { final, show, chain, reasons, pending } = setUp();
-    const dropped = await show(1, { pending: false }, 10);
-    const moved = await show(2, { pending: false }, 10);
-    chain.count = 9;
-    await final(5, [located(moved)]);
-    await final(6);
-    expect(reasons()).toEqual(['replaced']);
-    expect([pending.size, dropped.txHash]).toEqual([0, match(1).txHash]);
-  });
-
   test('settles each of several matches of one transaction', async () => {
     const { final, show, reasons } = setUp();
     const one = await show(1, { pending: false }, 10);
@@ -240,16 +229,6 @@ describe('PendingMatches', () => {
     // Negative times are ignored.
     const { values } = await metrics.toFinal.get();
     expect(values.find(({ metricName }) => metricName?.endsWith('_count'))?.value).toBe(1);
-  });
-
-  test('restores a match that was mined after its void, once', async () => {
-    const { final, show, head, reasons } = setUp();
-    const shown = await show(1);
-    head(2);
-    await final(200);
-    await final(201, [located(shown)]);
-    await final(202, [located(shown)]);
-    expect(reasons()).toEqual(['never_mined', 'restored']);
   });
 
   test('is bounded: only a match that was seen in a block is dropped to make room', async () => {

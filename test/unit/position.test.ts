@@ -133,24 +133,6 @@ describe('trade and settle', () => {
       cost: 0n,
     });
   });
-
-  // Four published results of a production service for resolved markets, fees included.
-  test.each([
-    [426_449_133_897, 176_045_224_398, 3_100_823_070, true, 247_303_086_429n, 140.47702076251807],
-    [39_170_080_000, 19_151_800_800, 293_631_840, true, 19_724_647_360n, 102.99108457727903],
-    [23_566_800_000, 12_019_068_000, 176_680_290, true, 11_371_051_710n, 94.6084314524221],
-    [6_463_440_000, 3_360_988_800, 48_398_230, false, -3_409_387_030n, -101.43999974055254],
-  ])(
-    'matches the published result of buying and holding %i',
-    (shares, usdc, fee, won, pnl, roi) => {
-      const result = fold([
-        fill(['BUY', 0, shares, usdc, fee]),
-        won ? resolution(1, 0) : resolution(0, 1),
-      ]);
-      expect(result.pnl).toBe(pnl);
-      expect((100 * Number(result.pnl)) / Number(result.cost)).toBeCloseTo(roi, 6);
-    },
-  );
 });
 
 const anyFill = fc

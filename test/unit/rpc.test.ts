@@ -89,13 +89,6 @@ describe('a request to a chain node', () => {
       expect(await classOf(call(await serve(answer)))).toBe(expected);
     }
   });
-
-  test('waits as long as a busy node requests', async () => {
-    const url = await serve((_request, response) => {
-      response.writeHead(429, { 'retry-after': '7' }).end();
-    });
-    await expect(call(url)).rejects.toMatchObject({ code: 429, retryAfterMs: 7_000 });
-  });
 });
 
 const [log] = receipt.result.logs;

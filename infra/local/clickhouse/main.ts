@@ -87,17 +87,15 @@ function readArguments(): { readonly data: string; readonly port: number } {
 
 /** Refuses new requests, stops the running ones, closes the engine and exits. */
 async function shutDown(server: Server, engine: Engine): Promise<never> {
-  // A native call that hangs would block this process and its timers, so another process enforces the time limit.
-  const watchdog = spawn('/bin/sh', ['-c', `sleep ${STOP_SECONDS_MAX}; kill -9 ${process.pid}`], {
-    detached: true,
-    stdio: 'ignore',
-  });
+  // A native call that hangs would block this process and its timers, and so would an exit beside a query that was just
+  // killed. So another process enforces the time limit, until its stdin says that this one has ended.
+  const limit = `(sleep ${STOP_SECONDS_MAX}; kill -9 ${process.pid}) & cat >/dev/null; kill -9 0`;
+  spawn('/bin/sh', ['-c', limit], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
   const closed = once(server, 'close');
   server.close();
   const end = await engine.close(DRAIN_MS);
   await Promise.race([closed, delay(RESPONSE_MS)]);
   // process.exit hangs while a query runs; kill −9 loses no acknowledged row.
   if (end === 'busy') process.kill(process.pid, 'SIGKILL');
-  if (watchdog.pid !== undefined) process.kill(-watchdog.pid, 'SIGKILL');
   process.exit(0);
 }

@@ -8,12 +8,8 @@ import { startNatsServer } from '../../../infra/local/nats-server.ts';
 import { SMALL_YOUNG_SPACE } from '../../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { storedMessages } from '../../../ingest/ledger.ts';
-import { start, temporaryDirectory } from '../../support/service.ts';
-import { residentBytesMax } from '../faults/stage.ts';
-import type { History } from './history.ts';
-
-/** Blocks read at a time by the bare loop, as by ingest. */
-const CONCURRENCY = 16;
+import { type Devnet, start, temporaryDirectory } from '../../support/service.ts';
+import { peakMiB } from './process-figures.ts';
 
 export type CatchUp = {
   readonly blocks: number;
@@ -22,29 +18,29 @@ export type CatchUp = {
   /** From the first request for blocks to `caught_up`. */
   readonly seconds: number;
   readonly secondsFromStart: number;
-  readonly residentBytesMax: number;
+  readonly memoryMiB: number;
 };
 
-/** One catch-up on a NATS of its own, with the options of Node that `npm start` gives, or others. */
-export async function catchUp(history: History, options = SMALL_YOUNG_SPACE): Promise<CatchUp> {
+/** One catch-up on a NATS of its own, with the options of Node that `npm start` gives. */
+export async function catchUp({ env }: Devnet): Promise<CatchUp> {
   const directory = temporaryDirectory();
   const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
   const nats = await connectNats({ url: server.url, name: 'bench' });
   try {
     const startedAt = performance.now();
-    const env = { ...history.env, NATS_URL: server.url, NODE_OPTIONS: options };
-    const ingest = start('ingest/main.ts', [], env);
+    const own = { NATS_URL: server.url, NODE_OPTIONS: SMALL_YOUNG_SPACE };
+    const ingest = start('ingest/main.ts', [], { ...env, ...own });
     await ingest.event('following');
     const firstBlock = performance.now();
     await ingest.event('caught_up');
     const endedAt = performance.now();
-    const memory = residentBytesMax(ingest.pid);
+    const memoryMiB = peakMiB(ingest.pid);
     await ingest.stop();
     return {
       ...(await countLedger(nats)),
       seconds: (endedAt - firstBlock) / 1_000,
       secondsFromStart: (endedAt - startedAt) / 1_000,
-      residentBytesMax: memory,
+      memoryMiB,
     };
   } finally {
     await nats.close();
@@ -53,17 +49,9 @@ export async function catchUp(history: History, options = SMALL_YOUNG_SPACE): Pr
   }
 }
 
-export type Download = { readonly seconds: number; readonly bytes: number };
-
-/** The same blocks by a process that only downloads; with `parse` it reads the JSON too. */
-export async function download(
-  history: History,
-  blocks: number,
-  mode: 'bytes' | 'parse',
-): Promise<Download> {
-  const { rpcUrl } = history;
-  const args = [rpcUrl, '0', String(blocks - 1), String(CONCURRENCY), mode];
-  const loop = start('test/release/bench/download.ts', args);
+/** Seconds and bytes of the same blocks in a process that only downloads. */
+export async function download({ rpcUrl }: Devnet, blocks: number) {
+  const loop = start('test/release/bench/download.ts', [rpcUrl, String(blocks)]);
   if ((await loop.exit) !== 0) throw new Error(loop.errors());
   const { ms, bytes } = loop.lines[0] as { ms: number; bytes: number };
   return { seconds: ms / 1_000, bytes };

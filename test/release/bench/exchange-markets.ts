@@ -183,7 +183,10 @@ export function listingOf({ number, kind, conditionId, tokenIds, start, end }: M
   const [day, time] = [iso(end).slice(0, 10), iso(start).slice(11, 16)];
   const isUpOrDown = tags.includes('up-or-down');
   const isGame = tags.includes('games');
-  const [one, other] = [name(), name()];
+  const one = name();
+  // Nobody plays against themselves.
+  let other = name();
+  while (other === one) other = name();
   const coin = tags.at(-2) ?? '';
   const title = isUpOrDown
     ? `${coin} up or down, ${day} ${time} UTC, ${kind.name}`

@@ -62,27 +62,6 @@ function flowAt(time: number): number {
   return hour * (weekend ? 0.8 : 1.08) * (isBurst ? 10 : 1);
 }
 
-/** Random 32-byte hashes. */
-class Hashes {
-  readonly #random: Random;
-  readonly #words = new Uint32Array(8_192);
-  readonly #bytes = Buffer.from(this.#words.buffer);
-  #at = this.#bytes.length;
-
-  constructor(random: Random) {
-    this.#random = random;
-  }
-
-  next(): Hash {
-    if (this.#at === this.#bytes.length) {
-      for (let i = 0; i < this.#words.length; i++) this.#words[i] = this.#random.word();
-      this.#at = 0;
-    }
-    this.#at += 32;
-    return `0x${this.#bytes.toString('hex', this.#at - 32, this.#at)}`;
-  }
-}
-
 /** Traders by number: market makers first, then the others. Within each group, the busiest come first. */
 export class Traders {
   readonly #seed: number;
@@ -151,7 +130,7 @@ export class Exchange {
   readonly #onMarket: (market: Market) => void;
   readonly #options: ExchangeOptions;
   readonly #random: Random;
-  readonly #hashes: Hashes;
+  readonly #hashes: Random;
   readonly #open = new Map<number, Market>();
   /** Keyed by the block of the resolution. */
   readonly #ending = new Map<number, Market[]>();
@@ -163,7 +142,7 @@ export class Exchange {
     this.#onMarket = onMarket;
     this.traders = new Traders(options);
     this.#random = new Random(`exchange ${options.seed}`);
-    this.#hashes = new Hashes(new Random(`hashes ${options.seed}`));
+    this.#hashes = new Random(`hashes ${options.seed}`);
   }
 
   /** Matches and resolutions in chain order. */
@@ -201,7 +180,7 @@ export class Exchange {
   *#resolutions(blockNumber: number, blockTime: number): Generator<LedgerEvent> {
     for (const market of this.#ending.get(blockNumber) ?? []) {
       this.#open.delete(market.number);
-      const [txHash, logIndex] = [this.#hashes.next(), this.#logs];
+      const [txHash, logIndex] = [this.#hashes.hex(32), this.#logs];
       this.#logs += 1;
       const { conditionId } = market;
       const payouts = market.payouts();
@@ -254,7 +233,7 @@ export class Exchange {
     const all = { trader, isTaker: true, direction, shares: wanted, cost: total };
     fills.push(this.#fill(market, all));
     // 10 % of the transactions execute more than one match.
-    if (this.#txHash === undefined || random.unit() > 0.1) this.#txHash = this.#hashes.next();
+    if (this.#txHash === undefined || random.unit() > 0.1) this.#txHash = this.#hashes.hex(32);
     const logIndex = this.#logs++;
     const { conditionId } = market;
     return {
@@ -324,7 +303,7 @@ export class Exchange {
     this.#logs += fee > 0 ? 4 : 3;
     return {
       logIndex: this.#logs++,
-      orderHash: this.#hashes.next(),
+      orderHash: this.#hashes.hex(32),
       trader: this.traders.address(trader),
       ...{ isTaker, side: sells ? 'SELL' : 'BUY', outcomeIndex },
       tokenId: tokenIds[outcomeIndex],

@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { createChannel, createSession } from 'better-sse';
 import { FEED_HEADERS } from '../../../api/feed/connection.ts';
 import { partsOf } from '../../../api/feed/encode.ts';
-import { timeHash } from './feed-load.ts';
+import { paced, timeHash } from './paced.ts';
 
 /** Writes for some seconds; each event goes to one in `groups` listeners, in turn. */
 export type BareOrder = {
@@ -18,7 +18,6 @@ export type BareOrder = {
   readonly groups: number;
 };
 
-const TICK_MS = 10;
 const HASH = /0x[0-9a-f]{64}/;
 
 const responses: ServerResponse[] = [];
@@ -44,23 +43,13 @@ process.on('message', (order: BareOrder) => void write(order));
 process.on('disconnect', () => process.exit(0));
 
 async function write({ frame, eventsPerSecond, seconds, groups }: BareOrder): Promise<void> {
-  const startedAtMs = performance.now();
   const [before = '', after = ''] = frame.split(HASH, 2);
   const { event, data } = partsOf(frame);
   const [, ...members] = data as readonly unknown[];
-  let written = 0;
-  for (;;) {
-    const elapsed = (performance.now() - startedAtMs) / 1_000;
-    if (elapsed > seconds) break;
-    for (; written < elapsed * eventsPerSecond; written += 1) {
-      if (channel !== undefined) {
-        channel.broadcast([timeHash(), ...members], event);
-        continue;
-      }
-      const bytes = Buffer.from(before + timeHash() + after);
-      for (let n = written % groups; n < responses.length; n += groups) responses[n]?.write(bytes);
-    }
-    await new Promise((resolve) => setTimeout(resolve, TICK_MS));
-  }
-  process.send?.('written');
+  const written = await paced(eventsPerSecond, seconds, (n) => {
+    if (channel !== undefined) return channel.broadcast([timeHash(), ...members], event);
+    const bytes = Buffer.from(before + timeHash() + after);
+    for (let at = n % groups; at < responses.length; at += groups) responses[at]?.write(bytes);
+  });
+  process.send?.(written);
 }

@@ -1,118 +1,173 @@
 /**
- * The listeners of `npm run bench:feed`, in their own process: opens event streams, counts events and,
- * for some connections, measures the time since each was published. It searches for one byte pattern and
- * parses nothing else, so that it costs less than the server that is measured.
+ * Listeners of `npm run bench:feed`, in their own process: each opens an event stream, counts events and, if it is
+ * sampled, measures the time since each was published. Listeners that return resume after their last event when their
+ * connection has ended, and measure the time until they are served again. It searches for one byte pattern and parses
+ * little else, so that it costs less than the server that is measured.
  */
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { microsecondsNow } from './paced.ts';
 
-/** Requests to send, one per connection. */
-export type LoadOrder = {
+export type Place = {
   readonly port: number;
-  readonly requests: readonly string[];
-  /** Latencies are kept for one in this many connections. */
+  readonly request: string;
+};
+
+/** Listeners to open, one at each place. */
+export type LoadOrder = {
+  readonly places: readonly Place[];
+  readonly returns: boolean;
+  /** Latencies are kept for one in this many listeners. */
   readonly sampleEvery: number;
-  /** Connections opened per second. */
   readonly openedPerSecond: number;
 };
 
 export type LoadReport = {
-  readonly events: number;
-  readonly bytes: number;
-  readonly closed: number;
-  /** Milliseconds, of the sampled connections. */
+  /** Of each listener. */
+  readonly events: readonly number[];
+  /** Milliseconds, of the sampled listeners. */
   readonly latenciesMs: readonly number[];
+  /** Connections that ended, and requests that were refused or not answered. */
+  readonly ended: number;
+  readonly refused: number;
+  /** For each listener that returned: milliseconds until the response, and until the next event. */
+  readonly openMs: readonly number[];
+  readonly eventMs: readonly number[];
 };
-
-/** Microseconds of a clock that all processes of the machine share. */
-export function microsecondsNow(): number {
-  return Number(process.hrtime.bigint() / 1_000n);
-}
-
-/** An event's hash is its publishing time in hexadecimal; each one is later than the last. */
-export function timeHash(): `0x${string}` {
-  microseconds = Math.max(microsecondsNow(), microseconds + 1);
-  return `0x${microseconds.toString(16).padStart(64, '0')}`;
-}
-
-let microseconds = 0;
 
 const NEEDLE = Buffer.from('data: ["0x');
 const HASH_DIGITS = 64;
 const TIME_DIGITS = 14;
+/** Before the needle; contains the id of the event. */
+const HEAD_BYTES = 64;
+const ID = 'id: ';
 const KEPT_MAX = 2_000_000;
+/** As the feed tells its clients; half of it at least. */
+const RETRY_MS = 2_000;
 
-if (process.argv[1] === import.meta.filename) {
-  process.on('message', (message: LoadOrder | 'start' | 'report') => {
-    if (message === 'start') reset();
-    else if (message === 'report') report();
-    else void open(message);
-  });
-  process.on('disconnect', () => process.exit(0));
-}
-
-let events = 0;
-let bytes = 0;
-let closed = 0;
+const listeners: Listener[] = [];
+let [ended, refused] = [0, 0];
 let latenciesMs: number[] = [];
+let openMs: number[] = [];
+let eventMs: number[] = [];
 
-function reset(): void {
+class Listener {
   events = 0;
-  bytes = 0;
-  closed = 0;
-  latenciesMs = [];
-}
+  readonly #place: Place;
+  readonly #returns: boolean;
+  readonly #isSampled: boolean;
+  #socket: Socket | undefined;
+  #cursor = 0;
+  #cutAtMs: number | undefined;
+  #rest: Buffer = Buffer.alloc(0);
 
-function report(): void {
-  process.send?.({ events, bytes, closed, latenciesMs } satisfies LoadReport);
-}
+  constructor(place: Place, returns: boolean, isSampled: boolean) {
+    this.#place = place;
+    this.#returns = returns;
+    this.#isSampled = isSampled;
+  }
 
-async function open(order: LoadOrder): Promise<void> {
-  const opened = order.requests.map(async (request, n) => {
-    await new Promise((resolve) => setTimeout(resolve, (n / order.openedPerSecond) * 1_000));
-    await listen(order.port, request, n % order.sampleEvery === 0);
-  });
-  await Promise.all(opened);
-  process.send?.('ready');
-}
-
-/** Resolves with the first bytes of the response. */
-function listen(port: number, request: string, isSampled: boolean): Promise<void> {
-  const socket = connect(port, '127.0.0.1');
-  socket.setNoDelay(true);
-  socket.write(request);
-  let rest: Buffer = Buffer.alloc(0);
-  return new Promise((resolve) => {
+  /** Resolves with the first bytes of a response. */
+  open(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const socket = connect(this.#place.port, '127.0.0.1');
+    socket.setNoDelay(true);
+    socket.write(this.#request());
+    this.#socket = socket;
+    this.#rest = Buffer.alloc(0);
+    let isOpen = false;
     socket.once('data', (head) => {
-      if (!head.includes(' 200 ')) {
+      isOpen = head.includes(' 200 ');
+      if (isOpen) {
+        if (this.#cutAtMs !== undefined) openMs.push(performance.now() - this.#cutAtMs);
+        resolve();
+      } else if (this.#returns) socket.destroy();
+      else {
         console.error(String(head.subarray(0, 300)));
         process.exit(1);
       }
-      resolve();
     });
     socket.on('data', (chunk) => {
-      bytes += chunk.length;
-      const text = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
-      rest = count(text, isSampled);
-    });
-    socket.on('close', () => {
-      closed += 1;
+      if (isOpen) this.#read(chunk);
     });
     socket.on('error', () => undefined);
-  });
+    socket.on('close', () => {
+      if (isOpen) ended += 1;
+      else refused += 1;
+      if (!this.#returns) return;
+      this.#cutAtMs ??= performance.now();
+      // At once after a cut; a refused client waits.
+      const waitMs = isOpen ? 0 : (RETRY_MS * (1 + Math.random())) / 2;
+      setTimeout(() => void this.open().then(resolve), waitMs);
+    });
+    return promise;
+  }
+
+  cut(): void {
+    this.#socket?.destroy();
+  }
+
+  #request(): string {
+    const { request } = this.#place;
+    if (this.#cursor === 0) return request;
+    return request.replace(/\r\n$/, `Last-Event-ID: ${this.#cursor}\r\n\r\n`);
+  }
+
+  #read(chunk: Buffer): void {
+    const text = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    for (let from = 0; ; ) {
+      const at = text.indexOf(NEEDLE, from);
+      const end = at + NEEDLE.length + HASH_DIGITS;
+      if (at === -1 || end > text.length) {
+        const head = (at === -1 ? text.length : at) - HEAD_BYTES;
+        this.#rest = text.subarray(Math.max(from, head));
+        return;
+      }
+      this.events += 1;
+      from = end;
+      if (this.#returns) {
+        const id = text.lastIndexOf(ID, at) + ID.length;
+        this.#cursor = Number.parseInt(text.toString('latin1', id, at), 10);
+      }
+      if (this.#cutAtMs !== undefined) {
+        eventMs.push(performance.now() - this.#cutAtMs);
+        this.#cutAtMs = undefined;
+      } else if (this.#isSampled && latenciesMs.length < KEPT_MAX) {
+        const sentAt = Number.parseInt(text.toString('latin1', end - TIME_DIGITS, end), 16);
+        latenciesMs.push((microsecondsNow() - sentAt) / 1_000);
+      }
+    }
+  }
 }
 
-/** Counts events, and returns the rest, which may begin another one. */
-function count(text: Buffer, isSampled: boolean): Buffer {
-  let from = 0;
-  for (;;) {
-    const at = text.indexOf(NEEDLE, from);
-    if (at === -1) return text.subarray(Math.max(from, text.length - NEEDLE.length + 1));
-    const end = at + NEEDLE.length + HASH_DIGITS;
-    if (end > text.length) return text.subarray(at);
-    events += 1;
-    from = end;
-    if (!isSampled || latenciesMs.length >= KEPT_MAX) continue;
-    const sentAt = Number.parseInt(text.toString('latin1', end - TIME_DIGITS, end), 16);
-    latenciesMs.push((microsecondsNow() - sentAt) / 1_000);
-  }
+process.on('message', (message: LoadOrder | 'start' | 'cut' | 'report') => {
+  if (message === 'start') reset();
+  else if (message === 'cut') for (const listener of listeners) listener.cut();
+  else if (message === 'report') report();
+  else void open(message);
+});
+process.on('disconnect', () => process.exit(0));
+
+function reset(): void {
+  for (const listener of listeners) listener.events = 0;
+  [ended, refused] = [0, 0];
+  [latenciesMs, openMs, eventMs] = [[], [], []];
+}
+
+function report(): void {
+  const events = listeners.map((listener) => listener.events);
+  const found: LoadReport = { events, latenciesMs, ended, refused, openMs, eventMs };
+  process.send?.(found);
+}
+
+async function open({ places, returns, ...order }: LoadOrder): Promise<void> {
+  await Promise.all(
+    places.map(async (place, n) => {
+      await delay((n / order.openedPerSecond) * 1_000);
+      const listener = new Listener(place, returns, n % order.sampleEvery === 0);
+      listeners.push(listener);
+      await listener.open();
+    }),
+  );
+  process.send?.('ready');
 }

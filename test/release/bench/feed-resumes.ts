@@ -7,10 +7,10 @@ import { connect } from 'node:net';
 import { cursorOf } from '../../../api/feed/cursor.ts';
 import { streamState } from '../../../infra/nats/connection.ts';
 import { getMessage } from '../../../infra/nats/reader.ts';
-import { cpuSeconds, get, residentMiB, type startFillstream, timedMatch } from './feed-targets.ts';
+import { type Fillstream, timedMatch } from './feed-targets.ts';
+import { getRequest } from './load.ts';
+import { cpuSeconds, peakMiB, residentMiB } from './process-figures.ts';
 import { readable } from './report.ts';
-
-type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
 
 const STORED = 50_000;
 const EVENTS_EACH = 1_000;
@@ -32,38 +32,27 @@ export async function measureResumes(fillstream: Fillstream, resumes: number) {
   );
   const api = await fillstream.startApi();
   const idleMiB = residentMiB(api.pid);
-  let mostMiB = idleMiB;
-  const watching = setInterval(() => {
-    mostMiB = Math.max(mostMiB, residentMiB(api.pid));
-  }, 100);
-  const cpuBefore = cpuSeconds(api.pid);
-  const natsBefore = cpuSeconds(natsPid);
+  const [cpuBefore, natsBefore] = [cpuSeconds(api.pid), cpuSeconds(natsPid)];
   const startedAtMs = performance.now();
   let begun = 0;
   let events = 0;
-  async function resumeAll(account: number): Promise<void> {
+  async function resumeAll(client: number): Promise<void> {
     while (begun < resumes) {
       begun += 1;
       const at = positions[Math.floor(Math.random() * positions.length)];
-      const fields = {
-        'X-Service-Key': fillstream.key(account * 100),
-        'Last-Event-ID': String(at),
-      };
-      const read = await resume(api.port, get('/v1/stream/orders', fields));
+      const fields = { 'X-Service-Key': fillstream.keyOf(client), 'Last-Event-ID': String(at) };
+      const read = await resume(api.port, getRequest('/v1/stream/orders', fields));
       events += read;
     }
   }
-  await Promise.all(Array.from({ length: AT_ONCE }, (_, n) => resumeAll(n % 50)));
+  await Promise.all(Array.from({ length: AT_ONCE }, (_, client) => resumeAll(client)));
   const seconds = (performance.now() - startedAtMs) / 1_000;
-  clearInterval(watching);
   const row = {
-    resumes: readable(resumes).replace('.00', ''),
-    'events/s replayed': readable(events / seconds),
-    seconds: readable(seconds),
+    ...{ resumes, 'events/s replayed': readable(events / seconds), seconds: readable(seconds) },
     'cores of the api': readable((cpuSeconds(api.pid) - cpuBefore) / seconds),
     'cores of nats-server': readable((cpuSeconds(natsPid) - natsBefore) / seconds),
     'memory before, MiB': Math.round(idleMiB),
-    'most, MiB': Math.round(mostMiB),
+    'most, MiB': Math.round(peakMiB(api.pid)),
   };
   await api.stop();
   return row;

@@ -8,14 +8,11 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { generateKey, KEYS_BUCKET, storeKey } from '../../../api/auth/keys.ts';
 import { encodeMatch, matchBlock } from '../../../api/feed/encode.ts';
 import { startNatsServer } from '../../../infra/local/nats-server.ts';
 import { freePort } from '../../../infra/local/ports.ts';
 import { API_FLAGS } from '../../../infra/local/service.ts';
 import { connectNats } from '../../../infra/nats/connection.ts';
-import { openKv } from '../../../infra/nats/kv.ts';
 import { openWriter } from '../../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,
@@ -24,9 +21,11 @@ import {
   feedMessageId,
 } from '../../../ingest/contract.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
+import { start } from '../../support/service.ts';
 import { address, fill, match } from '../../unit/feed-matches.ts';
 import type { BareOrder } from './feed-bare.ts';
-import { timeHash } from './feed-load.ts';
+import { getRequest, issueKeys } from './load.ts';
+import { paced, timeHash } from './paced.ts';
 
 export type Target = {
   readonly name: string;
@@ -37,13 +36,15 @@ export type Target = {
   readonly brokerPid?: number;
   /** The request of listener n, with a filter that lets one in `groups` events through; 1 = none. */
   request(n: number, groups: number): string;
-  /** Publishes at a steady rate. */
-  publish(eventsPerSecond: number, seconds: number, groups: number): Promise<void>;
-  stop(): Promise<void>;
+  /** Publishes at a steady rate; resolves with the number of events. */
+  publish(eventsPerSecond: number, seconds: number, groups: number): Promise<number>;
+  stop(): Promise<unknown>;
 };
 
-const SESSIONS_PER_KEY = 100;
-const TICK_MS = 10;
+/** Half of the quota of an account, because a listener may return before the server has seen it leave. */
+const LISTENERS_PER_KEY = 50;
+/** So that 10,000 resumes are within the rates of their accounts. */
+const KEYS_MIN = 50;
 
 /** A match of one taker and two makers whose hash is the current time; group n of `groups` wants it. */
 export function timedMatch(n: number, groups = 1): FeedMatch {
@@ -52,34 +53,12 @@ export function timedMatch(n: number, groups = 1): FeedMatch {
   return match(1, { txHash: timeHash(), taker, makers });
 }
 
-/** Calls `send` `eventsPerSecond` times a second, with the number of the event. */
-export async function paced(
-  eventsPerSecond: number,
-  seconds: number,
-  send: (n: number) => Promise<unknown>,
-): Promise<void> {
-  const startedAtMs = performance.now();
-  for (let sent = 0; ; ) {
-    const elapsed = (performance.now() - startedAtMs) / 1_000;
-    if (elapsed > seconds) return;
-    for (; sent < elapsed * eventsPerSecond; sent += 1) await send(sent);
-    await delay(TICK_MS);
-  }
-}
-
 /** The api process and what it needs; `listeners` decides how many keys are made. */
 export async function startFillstream(directory: string, listeners: number) {
   const server = await startNatsServer({ dataDir: join(directory, 'nats') });
   const nats = await connectNats({ url: server.url, name: 'bench' });
   await ensureStreams(nats, 1);
-  const bucket = await openKv(nats, KEYS_BUCKET);
-  const keys: string[] = [];
-  for (let n = 0; n < listeners; n += SESSIONS_PER_KEY) {
-    const key = generateKey('pro');
-    const created_at = new Date().toISOString();
-    await storeKey(bucket, key, { label: 'bench', tier: 'pro', account: `bench-${n}`, created_at });
-    keys.push(key);
-  }
+  const keys = await issueKeys(nats, Math.max(KEYS_MIN, Math.ceil(listeners / LISTENERS_PER_KEY)));
   const writer = await openWriter(nats, { stream: 'FEED' });
   const publish = (one: FeedMatch) =>
     writer.append({
@@ -91,34 +70,31 @@ export async function startFillstream(directory: string, listeners: number) {
     nats,
     natsPid: server.pid,
     publishMatch: publish,
-    key: (n: number) => keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
+    /** That of the n-th client, if they take turns. */
+    keyOf: (n: number) => keys[n % keys.length] ?? '',
     /** Starts the api process, at any free port by default; events published before are not in its memory. */
     async startApi(wantedPort = 0): Promise<Target> {
-      const main = fileURLToPath(new URL('../../../api/main.ts', import.meta.url));
-      const child = fork(main, {
-        // The same flags as in `npm start` and the containers.
-        execArgv: [...API_FLAGS],
-        env: {
-          ...process.env,
-          ...{ NATS_URL: server.url, HTTP_PORT: String(wantedPort), LOG_LEVEL: 'error' },
-          ...{ CLICKHOUSE_URL: 'http://127.0.0.1:9', HTTP_CONNECTIONS_PER_ADDRESS_MAX: '100000' },
-        },
-      });
-      const { port } = await message<{ port: number }>(child, 'port');
+      const env = {
+        ...{ NATS_URL: server.url, HTTP_PORT: String(wantedPort), LOG_LEVEL: 'error' },
+        ...{ CLICKHOUSE_URL: 'http://127.0.0.1:9', HTTP_CONNECTIONS_PER_ADDRESS_MAX: '100000' },
+      };
+      // The same flags as in `npm start` and the containers.
+      const api = start('api/main.ts', [], env, API_FLAGS);
+      const port = Number((await api.event('listening')).port);
       return {
         name: 'fillstream',
         port,
-        pid: child.pid ?? 0,
+        pid: api.pid,
         brokerPid: server.pid,
         request: (n, groups) => {
           const query = groups > 1 ? `?traders=${address(1 + (n % groups))}` : '';
-          return get(`/v1/stream/orders${query}`, {
-            'X-Service-Key': keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
+          return getRequest(`/v1/stream/orders${query}`, {
+            'X-Service-Key': keys[n % keys.length] ?? '',
           });
         },
         publish: (rate, seconds, groups) =>
           paced(rate, seconds, (n) => publish(timedMatch(n, groups))),
-        stop: () => ended(child),
+        stop: () => api.stop(),
       };
     },
     async stop() {
@@ -129,21 +105,23 @@ export async function startFillstream(directory: string, listeners: number) {
   };
 }
 
+export type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
+
 /** A loop of node:http or, as a peer, a channel of better-sse. */
 export async function startBare(name: 'node:http' | 'better-sse' = 'node:http'): Promise<Target> {
-  const child = fork(fileURLToPath(new URL('feed-bare.ts', import.meta.url)), [name]);
-  const { port } = await message<{ port: number }>(child, 'port');
+  const child = fork(join(import.meta.dirname, 'feed-bare.ts'), [name]);
+  const [{ port }] = (await once(child, 'message')) as [{ port: number }];
   const json = encodeMatch(timedMatch(0), 'compact', '');
   const frame = matchBlock(12_345_678_901, json, 'compact');
   return {
     name: name === 'node:http' ? 'bare node:http' : 'better-sse',
     port,
     pid: child.pid ?? 0,
-    request: () => get('/', {}),
+    request: () => getRequest('/', {}),
     publish: async (eventsPerSecond, seconds, groups) => {
-      const written = once(child, 'message');
       child.send({ frame, eventsPerSecond, seconds, groups } satisfies BareOrder);
-      await written;
+      const [written] = (await once(child, 'message')) as [number];
+      return written;
     },
     stop: () => ended(child),
   };
@@ -176,15 +154,16 @@ export async function startNchan(directory: string): Promise<Target | undefined>
     name: 'nginx + nchan',
     port,
     pid: child.pid ?? 0,
-    request: () => get('/sub', { Accept: 'text/event-stream' }),
+    request: () => getRequest('/sub', { Accept: 'text/event-stream' }),
     publish: async (rate, seconds) => {
       const under = new Set<Promise<void>>();
-      await paced(rate, seconds, async (n) => {
+      const sent = await paced(rate, seconds, async (n) => {
         const posted = post(agent, port, encodeMatch(timedMatch(n), 'compact', ''));
         under.add(posted);
         void posted.finally(() => under.delete(posted));
       });
       await Promise.all(under);
+      return sent;
     },
     stop: async () => {
       agent.destroy();
@@ -205,40 +184,11 @@ export const NCHAN_ABSENT = `nginx with nchan is not installed: apt-get install 
 or, without root: apt-get download nginx libnginx-mod-nchan && for d in *.deb; do dpkg -x $d DIR; done
 (nginx wants an existing /var/lib/nginx all the same), and NGINX_ROOT=DIR`;
 
-/** CPU seconds used by a process. */
-export function cpuSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ');
-  const TICKS_PER_SECOND = 100;
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-}
-
-/** Resident memory in MiB. */
-export function residentMiB(pid: number): number {
-  const [, kib = '0'] = /^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kib) / 1_024;
-}
-
-export function get(target: string, fields: Readonly<Record<string, string>>): string {
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}`);
-  return [`GET ${target} HTTP/1.1`, 'Host: 127.0.0.1', ...lines, '', ''].join('\r\n');
-}
-
-async function message<T extends object>(child: ChildProcess, member: keyof T): Promise<T> {
-  for (;;) {
-    const [given] = await once(child, 'message');
-    if (typeof given === 'object' && given !== null && member in given) return given as T;
-  }
-}
-
 async function ended(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit');
   child.kill('SIGTERM');
-  const force = setTimeout(() => child.kill('SIGKILL'), 5_000);
   await exit;
-  clearTimeout(force);
 }
 
 function post(agent: Agent, port: number, body: string): Promise<void> {

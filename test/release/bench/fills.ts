@@ -8,6 +8,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { setImmediate } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { connectClickHouse } from '../../../infra/clickhouse.ts';
@@ -19,6 +20,7 @@ import {
   METADATA_STREAM,
 } from '../../../ingest/contract.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
+import { BOOKING_COLUMNS, type Booking, bookingValues } from '../../../projector/contract.ts';
 import { OpenPositions } from '../../../projector/fold.ts';
 import { partitionsOf } from '../../../projector/lease.ts';
 import { type Fact, Store } from '../../../projector/store.ts';
@@ -28,15 +30,14 @@ import {
   publishMetadata,
   traderFacts,
 } from '../../support/ledger-generator.ts';
-import { type Parts, startParts } from '../../support/parts.ts';
 import { TestLedger } from '../../support/publish-ledger.ts';
 import { start } from '../../support/service.ts';
-import { BulkInsert } from './bulk-insert.ts';
+import { type Parts, startParts } from '../../support/stack.ts';
 import { Exchange, type ExchangeOptions, REAL } from './exchange.ts';
 import { listingOf, type Market } from './exchange-markets.ts';
 
 /** Increase it whenever the data changes. */
-const VERSION = 1;
+const VERSION = 2;
 const SEED = 1;
 const DATABASE = 'fillstream';
 /** Tables whose parts are merged into one after a day (min_age_to_force_merge_seconds). */
@@ -45,6 +46,8 @@ const SETTLING = [
   ...['matches', 'market_minutes', 'market_days', 'trader_market_hours', 'recent_bookings'],
 ];
 const FACTS = 10_000;
+/** Of an insert. */
+const ROWS = 100_000;
 const EVENTS_AT_ONCE = 1_000;
 const STATEMENT_MS_MAX = 4 * 3_600_000;
 
@@ -105,7 +108,7 @@ async function make(directory: string, exchange: ExchangeOptions) {
     requestTimeoutMs: STATEMENT_MS_MAX,
   });
   try {
-    const filled = await fill(client, parts, exchange);
+    const filled = await fill(client, exchange);
     console.log(
       `${filled.fills} fills in ${seconds()} s, ${Math.round(filled.fills / seconds())} a second`,
     );
@@ -121,16 +124,25 @@ async function make(directory: string, exchange: ExchangeOptions) {
 }
 
 /** Events → fold → ClickHouse, then the checkpoint. */
-async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOptions) {
+async function fill(client: ClickHouseClient, options: ExchangeOptions) {
   const partitions = partitionsOf(0, 1);
   const store = new Store(client, partitions, { database: DATABASE });
   const markets: Market[] = [];
   const exchange = new Exchange(options, (market) => markets.push(market));
   const positions = new OpenPositions();
-  const rows = new BulkInsert(parts.env.CLICKHOUSE_URL, DATABASE);
+  let rows: Booking[] = [];
+  let inserting: Promise<unknown> = Promise.resolve();
   let facts: Fact[] = [];
   let [events, fills]: [number, number] = [0, 0];
   let last: LedgerEvent[] = [];
+  /** Starts to insert what there is once the insert before is done. */
+  const insert = async () => {
+    await inserting;
+    inserting = insertBookings(client, rows);
+    // Awaited later, so its rejection must not count as unhandled.
+    inserting.catch(() => undefined);
+    rows = [];
+  };
   // Merging once at the end is cheaper than merging during the inserts.
   for (const what of ['MERGES', 'VIEWS']) await client.command({ query: `SYSTEM STOP ${what}` });
   for (const event of exchange.events()) {
@@ -144,18 +156,32 @@ async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOpt
     // Lets pending inserts make progress.
     events += 1;
     if (events % EVENTS_AT_ONCE === 0) await setImmediate();
-    for (const row of positions.apply(event)) {
-      const full = rows.add(row);
-      if (full !== undefined) await full;
-    }
+    rows.push(...positions.apply(event));
+    if (rows.length >= ROWS) await insert();
   }
-  await rows.end();
+  await insert();
+  await inserting;
   await store.writeFacts(facts);
   for (const what of ['MERGES', 'VIEWS']) await client.command({ query: `SYSTEM START ${what}` });
   const { blockNumber = 0, logIndex = 0 } = last.at(-1) ?? {};
   const checkpoint = { blockNumber, logIndex, blockHash: blockHash(blockNumber) };
   await store.writeCheckpoints(new Map(partitions.map((partition) => [partition, checkpoint])));
   return { fills, last, markets, traders: exchange.traders };
+}
+
+/** Streamed row by row, so that the event loop is free to see connections that the server closes. */
+async function insertBookings(client: ClickHouseClient, rows: readonly Booking[]): Promise<void> {
+  await client.insert({
+    table: 'bookings',
+    columns: BOOKING_COLUMNS as [string, ...string[]],
+    values: Readable.from(valuesOf(rows)),
+    format: 'JSONCompactEachRow',
+    clickhouse_settings: { insert_deduplicate: 0, optimize_on_insert: 0 },
+  });
+}
+
+function* valuesOf(rows: readonly Booking[]) {
+  for (const row of rows) yield bookingValues(row, '1');
 }
 
 /** Publishes the last block to LEDGER, and listings, profiles and balances to METADATA, which a projector then stores. */

@@ -1,78 +1,48 @@
 /**
  * Measures LEDGER → fold → ClickHouse. Publishes the events of a generated exchange to a LEDGER in a separate directory,
- * then only reads them, and projects them with one projector and with two.
+ * then projects them with one projector and with two.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { connectNats, type Nats, streamState } from '../../../infra/nats/connection.ts';
-import { tailBatches } from '../../../infra/nats/reader.ts';
-import { type Block, LEDGER_STREAM } from '../../../ingest/ledger.ts';
+import { connectNats } from '../../../infra/nats/connection.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
 import { migrate } from '../../../sql/migrate.ts';
-import { blocksOf } from '../../support/ledger-generator.ts';
-import { type Parts, startParts } from '../../support/parts.ts';
-import { TestLedger } from '../../support/publish-ledger.ts';
-import { start } from '../../support/service.ts';
+import { publishEvents } from '../../support/publish-ledger.ts';
+import { start, temporaryDirectory } from '../../support/service.ts';
+import { type Parts, startParts } from '../../support/stack.ts';
 import { Exchange, type ExchangeOptions } from './exchange.ts';
-import { median } from './report.ts';
 
-/** About 400 KB of JSON, like a message of a catch-up. */
-const FILLS_PER_MESSAGE = 1_000;
-const READ_ROUNDS = 3;
+/** Up to 1,000 fills, about 400 KB of JSON, like a message of a catch-up. */
+const BLOCKS_PER_MESSAGE = 300;
 
-/** Rates per second: fills read only, fills projected, and rows stored by one and by two projectors. */
+/** Rates per second: fills projected, and rows stored by one and by two projectors. */
 export async function measureLedger(options: ExchangeOptions) {
-  const directory = mkdtempSync(join(tmpdir(), 'fillstream-bench-ledger-'));
-  const parts = await startParts(directory, []);
-  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
+  const directory = temporaryDirectory();
+  const parts = await startParts(directory.path, []);
   try {
-    const ledger = await publish(nats, options);
-    const read = await readBare(nats, ledger.fills);
+    const ledger = await publish(parts, options);
     const one = await project(parts, ledger, 'fillstream', 1);
     await migrate({ url: parts.env.CLICKHOUSE_URL, database: 'by_two' });
     const two = await project(parts, ledger, 'by_two', 2);
-    return { read, fills: one.fills, rows: one.rows, byTwo: two.rows };
+    return { fills: one.fills, rows: one.rows, byTwo: two.rows };
   } finally {
-    await nats.close();
     await parts.stop();
-    rmSync(directory, { recursive: true });
+    directory.remove();
   }
 }
 
-async function publish(nats: Nats, options: ExchangeOptions) {
-  await ensureStreams(nats, 1);
-  const ledger = await TestLedger.open(nats);
+async function publish(parts: Parts, options: ExchangeOptions) {
   let [fills, last]: [number, number] = [0, 0];
-  let [some, someFills]: [Block[], number] = [[], 0];
-  for (const block of blocksOf(new Exchange(options).events())) {
-    last = block.number;
-    some.push(block);
-    someFills += block.matches.reduce((sum, match) => sum + match.fills.length, 0);
-    if (someFills < FILLS_PER_MESSAGE) continue;
-    await ledger.publish(some);
-    fills += someFills;
-    [some, someFills] = [[], 0];
-  }
-  await ledger.publish(some);
-  ledger.close();
-  return { fills: fills + someFills, last };
-}
-
-async function readBare(nats: Nats, fills: number): Promise<number> {
-  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
-  const rates: number[] = [];
-  for (let round = 0; round < READ_ROUNDS; round++) {
-    const { signal } = new AbortController();
-    const startedAt = performance.now();
-    for await (const messages of tailBatches(nats, {
-      ...{ stream: LEDGER_STREAM, fromSequence: 1, signal },
-    })) {
-      if ((messages.at(-1)?.sequence ?? 0) >= lastSequence) break;
+  function* counted() {
+    for (const event of new Exchange(options).events()) {
+      if (event.kind === 'match') fills += event.fills.length;
+      last = event.blockNumber;
+      yield event;
     }
-    rates.push(Math.round((fills / (performance.now() - startedAt)) * 1_000));
   }
-  return median(rates);
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
+  await ensureStreams(nats, 1);
+  await publishEvents(nats, counted(), BLOCKS_PER_MESSAGE);
+  await nats.close();
+  return { fills, last };
 }
 
 /** Projects with several projectors that share the partitions. */

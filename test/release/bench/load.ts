@@ -1,21 +1,53 @@
 /**
  * Load over HTTP/1.1 with as little of its own as possible: kept connections, each with one request at a
  * time, their bytes made beforehand. Answers are read to their end; only their status and length are
- * looked at.
+ * looked at. Also the api that takes it, and its keys.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { generateKey, KEYS_BUCKET, storeKey } from '../../../api/auth/keys.ts';
+import { API_FLAGS } from '../../../infra/local/service.ts';
+import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
+import { openKv } from '../../../infra/nats/kv.ts';
+import { start } from '../../support/service.ts';
+import type { Parts } from '../../support/stack.ts';
 import { median, percentile } from './report.ts';
+
+/** An account has 100 requests a second, so this many together are no limit here. */
+const KEYS = 1_000;
+
+/** Keys of the tier pro, each of an account of its own. */
+export async function issueKeys(nats: Nats, count: number): Promise<readonly string[]> {
+  const bucket = await openKv(nats, KEYS_BUCKET);
+  const keys = Array.from({ length: count }, () => generateKey('pro'));
+  const created_at = new Date().toISOString();
+  for (const [n, key] of keys.entries()) {
+    await storeKey(bucket, key, { label: 'bench', tier: 'pro', account: `bench-${n}`, created_at });
+  }
+  return keys;
+}
+
+/** The api, and headers with a key for the i-th request. */
+export async function startApi({ env }: Parts) {
+  const nats = await connectNats({ url: env.NATS_URL, name: 'bench' });
+  const keys = await issueKeys(nats, KEYS);
+  await nats.close();
+  // A log line a request would be read and parsed by the process that makes the load.
+  const own = { HTTP_CONNECTIONS_PER_ADDRESS_MAX: '1000', LOG_LEVEL: 'warn' };
+  const api = start('api/main.ts', [], { ...env, ...own }, API_FLAGS);
+  const port = Number((await api.event('listening')).port);
+  const headers = (i: number) => ({ 'X-Service-Key': keys[i % keys.length] ?? '' });
+  return { port, pid: api.pid, headers, stop: () => api.stop() };
+}
 
 export type Load = {
   /** Requests per second, and milliseconds of the middle and of the slowest hundredth. */
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
-  readonly statuses: ReadonlyMap<number, number>;
 };
 
-/** Sends `request(i)`, i counting from 0, over so many connections for so long. */
+/** Sends `request(i)`, i counting from 0, over so many connections for so long. Throws on any status but 200. */
 export async function load(options: {
   readonly port: number;
   readonly connections: number;
@@ -24,7 +56,6 @@ export async function load(options: {
 }): Promise<Load> {
   const { connections, port, request, seconds } = options;
   const latencies: number[] = [];
-  const statuses = new Map<number, number>();
   let sent = 0;
   const startedAt = performance.now();
   const endAt = startedAt + seconds * 1_000;
@@ -38,13 +69,13 @@ export async function load(options: {
         socket.write(request(sent++));
         const status = await answers.next();
         latencies.push(performance.now() - sentAt);
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        if (status !== 200) throw new Error(`${request(sent - 1)}: ${status}`);
       }
       socket.destroy();
     }),
   );
   const perSecond = (latencies.length / (performance.now() - startedAt)) * 1_000;
-  return { perSecond, p50: percentile(latencies, 0.5), p99: percentile(latencies, 0.99), statuses };
+  return { perSecond, p50: percentile(latencies, 0.5), p99: percentile(latencies, 0.99) };
 }
 
 /** The load of the middle, by rate. Throws RangeError where there is none. */

@@ -2,10 +2,7 @@
  * What a page of Chromium reports while a benchmark uses it: paints, the time from a click
  * to the next frame and to new figures, frames, and the processor time of all its processes.
  */
-import { readdirSync, readFileSync } from 'node:fs';
-import type { Page } from 'playwright-core';
-
-const TICKS_PER_SECOND = 100;
+import type { Browser, Page } from 'playwright-core';
 
 /** Runs in the page before anything of its own. */
 export const WATCH = `
@@ -84,17 +81,13 @@ export async function frames(page: Page, seconds: number): Promise<Frames> {
   })`)) as Frames;
 }
 
-/** Seconds of processor time of a process and all below it, by kind of process of Chromium. */
-export function processorSeconds(root: number): ReadonlyMap<string, number> {
-  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
-  const known = new Map(all.map((pid) => [Number(pid), stat(pid)] as const));
+/** Seconds of processor time that the processes of the browser have used, by their kind. */
+export async function processorSeconds(browser: Browser): Promise<ReadonlyMap<string, number>> {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send('SystemInfo.getProcessInfo');
+  await session.detach();
   const sums = new Map<string, number>();
-  for (const [pid, one] of known) {
-    let above: number | undefined = pid;
-    while (above !== undefined && above !== root) above = known.get(above)?.parent;
-    if (above === undefined || one === undefined) continue;
-    sums.set(one.kind, (sums.get(one.kind) ?? 0) + one.seconds);
-  }
+  for (const { type, cpuTime } of processInfo) sums.set(type, (sums.get(type) ?? 0) + cpuTime);
   return sums;
 }
 
@@ -103,21 +96,4 @@ async function until(page: Page, condition: string): Promise<void> {
   await page.evaluate(`new Promise((done) => {
     (function look() { ${condition} ? done() : requestAnimationFrame(look); })();
   })`);
-}
-
-/** Undefined where the process is gone. */
-function stat(pid: string) {
-  try {
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-      .replace(/^.*\) /, '')
-      .split(' ');
-    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-    const [, kind = 'browser'] = /--type=([a-z-]+)/.exec(command) ?? [];
-    const seconds = (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-    return { parent: Number(fields[1]), kind, seconds };
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return undefined;
-    throw error;
-  }
 }

@@ -16,8 +16,9 @@ import {
 } from '../../../ingest/contract.ts';
 import { CHROMIUM, MISSING, SWITCHES } from '../../page/browser.ts';
 import { type Service, start, startService, temporaryDirectory } from '../../support/service.ts';
-import { paced, timedMatch } from './feed-targets.ts';
+import { timedMatch } from './feed-targets.ts';
 import { openDataset } from './fills.ts';
+import { paced } from './paced.ts';
 import {
   type Frames,
   frames,
@@ -29,6 +30,7 @@ import {
   WATCH,
 } from './page-measure.ts';
 import { machine, median, percentile, printTable, readable } from './report.ts';
+import { BOARDS, refresh } from './views.ts';
 
 const FILLS = Number(process.env.FILLS || 20_000_000);
 const ROUNDS = Number(process.env.ROUNDS || 7);
@@ -37,7 +39,6 @@ const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ['size', 'tape',
 const FRAMES_RATE = 200;
 const TAPE_RATE = 50;
 const FRAME_MS = 1_000 / 60;
-const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'];
 
 type Place = { readonly url: string; readonly key: string };
 
@@ -198,10 +199,7 @@ async function measureFrames(page: Page, to: Service['nats']): Promise<void> {
 async function onDataset(browser: Browser): Promise<void> {
   const { fills, traders, parts } = await openDataset(FILLS);
   try {
-    for (const frame of BOARDS) {
-      await parts.query(`SYSTEM REFRESH VIEW leaderboard_${frame}_mv`);
-      await parts.query(`SYSTEM WAIT VIEW leaderboard_${frame}_mv`);
-    }
+    for (const board of BOARDS) await refresh(parts.query, `${board}_mv`);
     const api = start('api/main.ts', [], { ...parts.env, LOG_LEVEL: 'warn' });
     const url = `http://127.0.0.1:${(await api.event('listening')).port}`;
     const place = { url, key: parts.key };
@@ -218,7 +216,7 @@ async function onDataset(browser: Browser): Promise<void> {
   }
 }
 
-async function onDevnet(browser: Browser, browserPid: number): Promise<void> {
+async function onDevnet(browser: Browser): Promise<void> {
   const directory = temporaryDirectory();
   const args = ['--history-days', '1', '--demo-rate', String(TAPE_RATE)];
   const service = await startService(directory.path, { args });
@@ -226,10 +224,10 @@ async function onDevnet(browser: Browser, browserPid: number): Promise<void> {
     const page = await tab(browser, service.ready, '/tape');
     await page.locator('tr[data-cursor]').nth(20).waitFor();
     await page.waitForTimeout(10_000);
-    const before = processorSeconds(browserPid);
+    const before = await processorSeconds(browser);
     const shownBefore = await rowsOf(page);
     await page.waitForTimeout(SECONDS * 1_000);
-    const after = processorSeconds(browserPid);
+    const after = await processorSeconds(browser);
     const rate = ((await rowsOf(page)) - shownBefore) / SECONDS;
     const kinds = [...after].map(([kind, seconds]) => ({
       process: kind,
@@ -258,16 +256,14 @@ async function rowsOf(page: Page): Promise<number> {
 
 async function main(): Promise<void> {
   if (CHROMIUM === undefined) throw new Error(MISSING);
-  const server = await chromium.launchServer({ executablePath: CHROMIUM, args: [...SWITCHES] });
-  const browser = await chromium.connect(server.wsEndpoint());
+  const browser = await chromium.launch({ executablePath: CHROMIUM, args: [...SWITCHES] });
   try {
     console.log(`${machine()}; Chromium ${browser.version()}, headless`);
     if (PARTS.includes('size')) await size();
-    if (PARTS.includes('tape')) await onDevnet(browser, server.process().pid ?? 0);
+    if (PARTS.includes('tape')) await onDevnet(browser);
     if (PARTS.includes('open')) await onDataset(browser);
   } finally {
     await browser.close();
-    await server.close();
   }
 }
 

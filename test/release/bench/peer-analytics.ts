@@ -1,17 +1,17 @@
 /** The parts of `npm run bench:peers` that compare our analytics with PostgreSQL on one data set. */
 import { isDeepStrictEqual } from 'node:util';
 import { Random } from '../../../infra/local/devnet/random.ts';
-import { API_FLAGS } from '../../../infra/local/service.ts';
-import type { Parts } from '../../support/parts.ts';
 import { start } from '../../support/service.ts';
+import type { Parts } from '../../support/stack.ts';
 import { at } from './endpoint-calls.ts';
 import type { Dataset } from './fills.ts';
-import { CONNECTIONS, issueKeys, KEYS_MAX, zipf } from './hot-keys.ts';
-import { getRequest, type Load, load, medianOf } from './load.ts';
+import { getRequest, type Load, load, medianOf, startApi } from './load.ts';
 import { installPg, openPool, type Pool, type Postgres } from './peer-postgres.ts';
 import { BOARD_TOTALS, READ_BOARD, refreshBoard } from './peer-postgres-data.ts';
 import { oursAt, QUESTIONS, requireEqual } from './peer-questions.ts';
+import { asked } from './projector-queries.ts';
 import { median, readable } from './report.ts';
+import { refresh, withoutRefreshes } from './views.ts';
 
 type How = { readonly data: Dataset; readonly postgres: Postgres; readonly rounds: number };
 
@@ -19,6 +19,9 @@ const BOARD_VIEW = 'leaderboard_30d_mv';
 /** Of the board, for each round. */
 const READS = 10;
 const COMPARED_TRADERS = 50;
+const CONNECTIONS = 16;
+/** Traders that get requests at all. */
+const REQUESTED_MAX = 10_000;
 
 const OUR_TOTALS = `
 SELECT tag, count(), sum(realised_pnl), sum(realised_cost), sum(volume), sum(markets_count), sum(wins_count)
@@ -46,7 +49,7 @@ async function byTurns(
 }
 
 async function withPool<T>(postgres: Postgres, work: (pool: Pool) => Promise<T>): Promise<T> {
-  const pool = openPool(installPg(), postgres.connection, 1);
+  const pool = openPool(await installPg(), postgres.connection, 1);
   try {
     return await work(pool);
   } finally {
@@ -55,36 +58,24 @@ async function withPool<T>(postgres: Postgres, work: (pool: Pool) => Promise<T>)
 }
 
 /** Stops all refreshes while `work` runs. Only the 30-day board can still be refreshed, on demand. */
-export async function withoutRefreshes<T>({ query }: Parts, work: () => Promise<T>): Promise<T> {
-  const views = await query<{ view: string }>(
-    `SELECT view FROM system.view_refreshes WHERE database = 'fillstream'`,
-  );
+export async function withoutSchedule<T>({ query }: Parts, work: () => Promise<T>): Promise<T> {
   const [board] = await query<{ schedule: string }>(
     `SELECT extract(create_table_query, 'REFRESH ((?:AFTER|EVERY) \\d+ \\w+)') AS schedule
      FROM system.tables WHERE database = 'fillstream' AND name = '${BOARD_VIEW}'`,
   );
-  for (const { view } of views) await query(`SYSTEM WAIT VIEW ${view}`);
-  const others = views.filter(({ view }) => view !== BOARD_VIEW);
-  for (const { view } of others) await query(`SYSTEM STOP VIEW ${view}`);
   // A view that is stopped is not refreshed by SYSTEM REFRESH either.
   await query(`ALTER TABLE ${BOARD_VIEW} MODIFY REFRESH EVERY 1 YEAR`);
   try {
-    return await work();
+    return await withoutRefreshes(query, work, BOARD_VIEW);
   } finally {
     await query(`ALTER TABLE ${BOARD_VIEW} MODIFY REFRESH ${board?.schedule}`);
-    for (const { view } of others) await query(`SYSTEM START VIEW ${view}`);
   }
-}
-
-async function refreshOurs({ query }: Parts): Promise<void> {
-  await query(`SYSTEM REFRESH VIEW ${BOARD_VIEW}`);
-  await query(`SYSTEM WAIT VIEW ${BOARD_VIEW}`);
 }
 
 /** Refreshes both boards as of one second. Throws unless they have the same sums. */
 async function refreshBoth({ data, postgres }: How): Promise<void> {
   const { query } = data.parts;
-  await refreshOurs(data.parts);
+  await refresh(query, BOARD_VIEW);
   const ours = (await query<Readonly<Record<string, string>>>(OUR_TOTALS)).map(Object.values);
   const [row] = await query<{ at: number }>(
     'SELECT toUnixTimestamp(any(refreshed_at)) AS at FROM leaderboard_30d',
@@ -107,7 +98,8 @@ export async function measureBoard(how: How) {
   await refreshBoth(how);
   return withPool(postgres, async (pool) => {
     const refreshTheirs = () => pool.query({ text: refreshBoard(Math.floor(Date.now() / 1_000)) });
-    const refreshes = await byTurns(rounds, () => refreshOurs(data.parts), refreshTheirs);
+    const refreshOurs = () => refresh(data.parts.query, BOARD_VIEW);
+    const refreshes = await byTurns(rounds, refreshOurs, refreshTheirs);
     const readOurs = () => data.parts.query(OUR_READ);
     const reads = await byTurns(READS * rounds, readOurs, () => pool.query({ text: READ_BOARD }));
     return [
@@ -119,17 +111,11 @@ export async function measureBoard(how: How) {
 
 /** Milliseconds of each question, asked by the analysts' user and by a client of PostgreSQL. */
 export async function measureQuestions({ data, postgres, rounds }: How) {
-  const url = `${new URL(data.parts.env.CLICKHOUSE_URL ?? '').origin}/?database=analyst`;
   const now = data.exchange.to;
   return withPool(postgres, async (pool) => {
     const rows = [];
     for (const [name, sqlAt] of Object.entries(QUESTIONS)) {
-      const askOurs = async () => {
-        const response = await fetch(url, { method: 'POST', body: oursAt(name, now) });
-        const text = await response.text();
-        if (response.status !== 200) throw new Error(`${name}: ${text}`);
-        return text.trim().split('\n');
-      };
+      const askOurs = () => asked(data, oursAt(name, now));
       const askTheirs = async () => (await pool.query({ text: sqlAt(now), rowMode: 'array' })).rows;
       const ours = (await askOurs()).map((line) => JSON.parse(line));
       requireEqual(name, ours, await askTheirs());
@@ -148,20 +134,13 @@ type Profile = { readonly profile: object; readonly stats: object; readonly top_
 /** Requests a second at 16 connections, traders by Zipf's law: our api, and node:http with a pool. */
 export async function measureProfiles(how: How & { readonly seconds: number }) {
   const { data, postgres, rounds, seconds } = how;
-  const keys = await issueKeys(data.parts.env.NATS_URL);
-  const headers = (i: number) => ({ 'X-Service-Key': keys[i % keys.length] ?? '' });
-  const env = {
-    ...data.parts.env,
-    ...{ HTTP_CONNECTIONS_PER_ADDRESS_MAX: '1000', LOG_LEVEL: 'warn' },
-  };
   await refreshBoth(how);
-  const api = start('api/main.ts', [], env, API_FLAGS);
-  const args = [installPg(), JSON.stringify(postgres.connection)];
+  const api = await startApi(data.parts);
+  const { port: ours, headers } = api;
+  const args = [await installPg(), JSON.stringify(postgres.connection)];
   const peer = start('test/release/bench/peer-postgres-http.ts', args);
   try {
-    const [ours = 0, theirs = 0] = await Promise.all(
-      [api, peer].map(async (one) => Number((await one.event('listening')).port)),
-    );
+    const theirs = Number((await peer.event('listening')).port);
     for (let i = 0; i < COMPARED_TRADERS; i++) {
       // Busy ones more often.
       const place = Math.floor(data.traders.length * (i / COMPARED_TRADERS) ** 2);
@@ -170,33 +149,29 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
     await compareBoards(ours, theirs, headers(0));
     const profile = (trader: string) => `/v1/traders/${trader}`;
     const board = () => '/v1/analytics/leaderboard';
-    const cases = [
-      {
-        what: 'profile with six windows to the second, Zipf 1',
-        exponent: 1,
-        paths: [profile, profile],
-      },
-      { what: 'the same, always one trader', exponent: Infinity, paths: [profile, profile] },
-      {
-        what: 'the same, Zipf 1; PostgreSQL: only the row of the 30-day board, by key',
-        exponent: 1,
-        paths: [profile, (trader: string) => `/row/${trader}`],
-      },
-      { what: 'first page of the 30-day board', exponent: 1, paths: [board, board] },
-    ];
+    const row = (trader: string) => `/row/${trader}`;
+    const cases = {
+      'profile with six windows to the second, Zipf 1': [profile, profile, zipf],
+      'the same, always one trader': [profile, profile, () => 0],
+      'the same, Zipf 1; PostgreSQL: only the row of the 30-day board, by key': [
+        profile,
+        row,
+        zipf,
+      ],
+      'first page of the 30-day board': [board, board, zipf],
+    } as const;
     const rows = [];
-    for (const { what, paths, exponent } of cases) {
+    for (const [what, [ourPath, theirPath, rankOf]] of Object.entries(cases)) {
       const loads: [Load[], Load[]] = [[], []];
       for (let round = 0; round < rounds; round++) {
         for (const [side, port] of [ours, theirs].entries()) {
-          const count = Math.min(KEYS_MAX, data.traders.length);
-          const next = zipf(count, exponent, new Random(`${what} ${round}`));
-          const path = at(paths, side);
-          const request = (i: number) => getRequest(path(at(data.traders, next())), headers(i));
-          const found = await load({ port, connections: CONNECTIONS, seconds, request });
-          const failed = [...found.statuses.keys()].filter((status) => status !== 200);
-          if (failed.length > 0) throw new Error(`${what}: ${failed.join()}`);
-          loads[side]?.push(found);
+          const random = new Random(`${what} ${round}`);
+          const path = side === 0 ? ourPath : theirPath;
+          const request = (i: number) => {
+            const rank = rankOf(Math.min(REQUESTED_MAX, data.traders.length), random);
+            return getRequest(path(at(data.traders, rank)), headers(i));
+          };
+          loads[side]?.push(await load({ port, connections: CONNECTIONS, seconds, request }));
         }
       }
       const [own, other] = [medianOf(loads[0]), medianOf(loads[1])];
@@ -213,6 +188,11 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
     await api.stop();
     await peer.stop();
   }
+}
+
+/** A rank from 0; the n-th has a frequency of about 1/n. */
+function zipf(count: number, random: Random): number {
+  return Math.floor((count + 1) ** random.unit()) - 1;
 }
 
 /** Throws if the two profiles differ. We do not know in which second our window ends, so the peer computes each one. */

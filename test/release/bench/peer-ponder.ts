@@ -14,9 +14,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { CHAIN_ID, EXCHANGE, NEG_RISK_EXCHANGE } from '../../../infra/local/devnet/contracts.ts';
 import { SMALL_YOUNG_SPACE } from '../../../infra/local/service.ts';
 import { TOPICS } from '../../../ingest/decode.ts';
-import { startParts } from '../../support/parts.ts';
-import { rpc, start, temporaryDirectory } from '../../support/service.ts';
-import { type History, openHistory } from './history.ts';
+import { type Devnet, rpc, start, temporaryDirectory } from '../../support/service.ts';
+import { startParts } from '../../support/stack.ts';
+import { blockNumber } from '../faults/chain-facts.ts';
+import { openHistory } from './history.ts';
 import {
   installPackages,
   type Postgres,
@@ -30,8 +31,9 @@ export const PONDER_PACKAGES = ['ponder@0.16.6', 'hono@4', 'viem@2.57.0', 'types
 /** Blocks that Ponder takes for unfinished on a chain that it does not know; it would wait for each of them. */
 const UNFINISHED_BLOCKS = 30;
 const LOG_BLOCKS = 200;
+const LIMIT = 'BENCH_REQUESTS_PER_SECOND';
 /** More requests a second than the machine can do. */
-const UNLIMITED = 1_000_000;
+const UNLIMITED = '1000000';
 const ADDRESSES = [EXCHANGE, NEG_RISK_EXCHANGE];
 
 type Indexed = { readonly seconds: number; readonly fills: number; readonly shares: string };
@@ -39,7 +41,7 @@ type Indexed = { readonly seconds: number; readonly fills: number; readonly shar
 /** Fills a second of both, by turns. */
 export async function measureIndexing(matches: number, rounds: number) {
   postgresPrograms();
-  const project = installPonder();
+  const project = await installPonder();
   const data = join(tmpdir(), 'fillstream-bench-ponder-data');
   rmSync(data, { recursive: true, force: true });
   const postgres = await startPostgres(data);
@@ -47,27 +49,15 @@ export async function measureIndexing(matches: number, rounds: number) {
   const history = await openHistory(matches, 1);
   try {
     const last = await lastMatch(history.rpcUrl);
-    while ((await head(history.rpcUrl)) < last + UNFINISHED_BLOCKS) await delay(1_000);
+    const head = () => blockNumber(history.rpcUrl, 'latest');
+    while ((await head()) < last + UNFINISHED_BLOCKS) await delay(1_000);
+    const ponder = { project, postgres, history, last };
     const runs = {
       Fillstream: () => indexOurs(history, last),
       'Ponder, throttle lifted': (round: number) =>
-        indexPonder({
-          project,
-          postgres,
-          history,
-          last,
-          limit: UNLIMITED,
-          name: `lifted_${round}`,
-        }),
+        indexPonder({ ...ponder, limit: { [LIMIT]: UNLIMITED }, name: `lifted_${round}` }),
       'Ponder as shipped': (round: number) =>
-        indexPonder({
-          project,
-          postgres,
-          history,
-          last,
-          limit: undefined,
-          name: `shipped_${round}`,
-        }),
+        indexPonder({ ...ponder, limit: {}, name: `shipped_${round}` }),
     };
     const found = new Map<string, Indexed[]>();
     for (let round = 0; round < rounds; round++) {
@@ -88,19 +78,15 @@ export async function measureIndexing(matches: number, rounds: number) {
       ratio: readable(rate('Fillstream') / rate(name)),
     }));
   } finally {
-    await history.stop();
+    await history.process.stop();
     await postgres.stop();
     rmSync(data, { recursive: true, force: true });
   }
 }
 
-async function head(url: string): Promise<number> {
-  return Number(await rpc<string>(url, 'eth_blockNumber', []));
-}
-
 /** Block of the newest match. */
 async function lastMatch(url: string): Promise<number> {
-  for (let to = await head(url); to >= 0; to -= LOG_BLOCKS) {
+  for (let to = await blockNumber(url, 'latest'); to >= 0; to -= LOG_BLOCKS) {
     const [fromBlock, toBlock] = [Math.max(0, to - LOG_BLOCKS + 1), to].map(
       (block) => `0x${block.toString(16)}`,
     );
@@ -112,7 +98,7 @@ async function lastMatch(url: string): Promise<number> {
 }
 
 /** From the first request for blocks until the projector has stored the last match. */
-async function indexOurs(history: History, last: number): Promise<Indexed> {
+async function indexOurs(history: Devnet, last: number): Promise<Indexed> {
   const directory = temporaryDirectory();
   const parts = await startParts(directory.path, []);
   const projector = start('projector/main.ts', [], parts.env);
@@ -140,10 +126,10 @@ async function indexOurs(history: History, last: number): Promise<Indexed> {
 async function indexPonder(run: {
   readonly project: string;
   readonly postgres: Postgres;
-  readonly history: History;
+  readonly history: Devnet;
   readonly last: number;
-  /** Requests a second; undefined: as shipped. */
-  readonly limit: number | undefined;
+  /** Environment with the limit on requests a second; none as shipped. */
+  readonly limit: Readonly<Record<string, string>>;
   readonly name: string;
 }): Promise<Indexed> {
   const { project, postgres, history, last, limit, name } = run;
@@ -157,7 +143,7 @@ async function indexPonder(run: {
       ...process.env,
       ...{ RPC_URL: history.rpcUrl, LAST_BLOCK: String(last), PONDER_TELEMETRY_DISABLED: 'true' },
       DATABASE_URL: `postgresql://${user}@localhost/${name}?host=${encodeURIComponent(host)}`,
-      ...(limit !== undefined && { [LIMIT]: String(limit) }),
+      ...limit,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -183,11 +169,9 @@ async function indexPonder(run: {
   return { seconds, fills: Number(fills), shares };
 }
 
-const LIMIT = 'BENCH_REQUESTS_PER_SECOND';
-
 /** Installs Ponder and writes its project. The limit on requests becomes an environment variable with the same default. */
-function installPonder(): string {
-  const project = installPackages('ponder', PONDER_PACKAGES);
+async function installPonder(): Promise<string> {
+  const project = await installPackages('ponder', PONDER_PACKAGES);
   const file = join(project, 'node_modules/ponder/dist/esm/rpc/index.js');
   const code = readFileSync(file, 'utf8');
   const changed = code.replace(

@@ -1,8 +1,9 @@
 /**
  * PostgreSQL as a peer: Debian's server with settings for this machine, on a Unix socket in a directory of its own, and the
- * packages of npm that peers need, installed in the system's temporary directory.
+ * packages of npm that peers need, installed in the system's temporary directory. Nothing here blocks the event loop: other
+ * connections would miss that their server has closed them.
  */
-import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chownSync,
@@ -23,6 +24,7 @@ import { promisify } from 'node:util';
 const INSTALLED = '/usr/lib/postgresql';
 const DATABASE = 'postgres';
 const PG_VERSION = '8.23.1';
+const execute = promisify(execFile);
 
 /** A peer is not installed; the message says how to install it. */
 export class PeerAbsent extends Error {}
@@ -46,24 +48,24 @@ export type Pool = {
 };
 
 /** Installs npm packages once in a directory of the system's temporary directory. Returns the directory. */
-export function installPackages(name: string, packages: readonly string[]): string {
+export async function installPackages(name: string, packages: readonly string[]): Promise<string> {
   const directory = join(tmpdir(), `fillstream-bench-${name}`);
   const done = join(directory, 'installed');
   const wanted = packages.join('\n');
   if (!existsSync(done) || readFileSync(done, 'utf8') !== wanted) {
     mkdirSync(directory, { recursive: true });
     const options = ['--no-audit', '--no-fund', '--loglevel=error', '--prefix', directory];
-    const npm = spawnSync('npm', ['install', ...options, ...packages], {
-      cwd: directory,
-      stdio: ['ignore', 'ignore', 'inherit'],
-    });
-    if (npm.status !== 0) throw new PeerAbsent(`npm cannot install ${packages.join(' ')}`);
+    await execute('npm', ['install', ...options, ...packages], { cwd: directory }).catch(
+      (error: Error) => {
+        throw new PeerAbsent(`npm cannot install ${packages.join(' ')}: ${error.message}`);
+      },
+    );
     writeFileSync(done, wanted);
   }
   return directory;
 }
 
-export function installPg(): string {
+export function installPg(): Promise<string> {
   return installPackages('pg', [`pg@${PG_VERSION}`]);
 }
 
@@ -89,22 +91,21 @@ export function postgresPrograms(): string {
 function unprivileged(): { uid?: number; gid?: number } {
   if (process.getuid?.() !== 0) return {};
   const line = readFileSync('/etc/passwd', 'utf8').match(/^postgres:[^:]*:(\d+):(\d+):/m);
-  return line === null
-    ? { uid: 65_534, gid: 65_534 }
-    : { uid: Number(line[1]), gid: Number(line[2]) };
+  const [, uid = 65_534, gid = 65_534] = line ?? [];
+  return { uid: Number(uid), gid: Number(gid) };
 }
 
 export function postgresSettings(): Readonly<Record<string, string>> {
-  const cores = availableParallelism();
+  const cores = String(availableParallelism());
   const megabytes = Math.floor(totalmem() / 2 ** 20);
   return {
     shared_buffers: `${Math.floor(megabytes / 4)}MB`,
     effective_cache_size: `${Math.floor(megabytes / 2)}MB`,
     work_mem: '256MB',
     maintenance_work_mem: '1GB',
-    max_worker_processes: String(2 * cores),
-    max_parallel_workers: String(cores),
-    max_parallel_workers_per_gather: String(cores),
+    max_worker_processes: String(2 * Number(cores)),
+    max_parallel_workers: cores,
+    max_parallel_workers_per_gather: cores,
     // Compiling costs more than it saves in queries of some hundred milliseconds.
     jit: 'off',
     random_page_cost: '1.1',
@@ -121,15 +122,16 @@ export function postgresSettings(): Readonly<Record<string, string>> {
 export async function startPostgres(directory: string) {
   const bin = postgresPrograms();
   const owner = unprivileged();
+  const as = { ...owner, cwd: directory };
   const data = join(directory, 'data');
   const connection: PgConnection = { host: directory, user: 'bench', database: DATABASE };
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (owner.uid !== undefined) chownSync(directory, owner.uid, owner.gid ?? owner.uid);
-  const run = (program: string, args: readonly string[]) =>
-    execFileSync(join(bin, program), args, { ...owner, cwd: directory, encoding: 'utf8' });
   if (!existsSync(join(data, 'PG_VERSION'))) {
-    run('initdb', ['-D', data, '-U', connection.user, '--auth=trust', '-E', 'UTF8', '--locale=C']);
+    const options = ['-D', data, '-U', connection.user, '--auth=trust', '-E', 'UTF8'];
+    await execute(join(bin, 'initdb'), [...options, '--locale=C'], as);
   }
+  const { stdout: version } = await execute(join(bin, 'postgres'), ['--version'], as);
   const settings = {
     ...postgresSettings(),
     listen_addresses: '',
@@ -137,8 +139,7 @@ export async function startPostgres(directory: string) {
   };
   const args = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
   const child = spawn(join(bin, 'postgres'), ['-D', data, ...args], {
-    ...owner,
-    cwd: directory,
+    ...as,
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   let log = '';
@@ -152,23 +153,18 @@ export async function startPostgres(directory: string) {
   const psql = ['-h', directory, '-U', connection.user, '-d'];
   return {
     connection,
-    version: run('postgres', ['--version']).trim(),
+    version: version.trim(),
     /** Resolves with the output. */
     async run(sql: string, database = DATABASE): Promise<string> {
       const args = [...psql, database, '-qAt', '-v', 'ON_ERROR_STOP=1', '-f', '-'];
-      const running = promisify(execFile)(join(bin, 'psql'), args);
+      const running = execute(join(bin, 'psql'), args);
       running.child.stdin?.end(sql);
       return (await running).stdout;
     },
     /** Copies tab-separated rows into a table. */
     async copy(table: string, rows: ReadableStream<Uint8Array>): Promise<void> {
-      const copying = spawn(
-        join(bin, 'psql'),
-        [...psql, DATABASE, '-c', `COPY ${table} FROM STDIN`],
-        {
-          stdio: ['pipe', 'ignore', 'inherit'],
-        },
-      );
+      const args = [...psql, DATABASE, '-c', `COPY ${table} FROM STDIN`];
+      const copying = spawn(join(bin, 'psql'), args, { stdio: ['pipe', 'ignore', 'inherit'] });
       const exit = once(copying, 'exit');
       await pipeline(Readable.from(rows), copying.stdin);
       if ((await exit)[0] !== 0) throw new Error(`COPY ${table} failed`);

@@ -2,10 +2,8 @@
  * Some of the analysts' examples in PostgreSQL, as a competent user writes them for the tables of peer-postgres-data.ts.
  * Both sides end their windows at the end of the data, however old it is, and must have the same rows.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { example } from './projector-queries.ts';
 
-const EXAMPLES = join(import.meta.dirname, '../../../sql/analyst/examples');
 const DAY = 86_400;
 
 const text = (seconds: number) => new Date(seconds * 1_000).toISOString().slice(0, 19);
@@ -13,8 +11,7 @@ const time = (seconds: number) => `'${text(seconds).replace('T', ' ')}'::timesta
 
 /** The example with `now()` and `today()` replaced, as JSON lines. */
 export function oursAt(name: string, now: number): string {
-  const sql = readFileSync(join(EXAMPLES, `${name}.sql`), 'utf8');
-  const pinned = sql
+  const pinned = example(name)
     .replaceAll("now('UTC')", `toDateTime('${text(now)}', 'UTC')`)
     .replaceAll('today()', `toDate('${text(now).slice(0, 10)}')`);
   return `${pinned}\nFORMAT JSONCompactEachRow`;

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { API_FLAGS } from '../../../infra/local/service.ts';
 import { temporaryDirectory } from '../../support/service.ts';
-import { type Measured, measure, memoryOfListener } from './feed-measure.ts';
+import { type Measured, measure } from './feed-measure.ts';
 import {
   NCHAN_ABSENT,
   nchanConfig,
@@ -23,7 +23,7 @@ import {
   measureBoard,
   measureProfiles,
   measureQuestions,
-  withoutRefreshes,
+  withoutSchedule,
 } from './peer-analytics.ts';
 import { measureIndexing, PONDER_PACKAGES } from './peer-ponder.ts';
 import { PeerAbsent, type Postgres, postgresPrograms, postgresSettings } from './peer-postgres.ts';
@@ -38,8 +38,6 @@ const RATE = Number(process.env.RATE || 200);
 const MATCHES = Number(process.env.MATCHES || 20_000);
 const ALL_PARTS = ['aggregation', 'questions', 'hot', 'feed', 'indexing'];
 const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ALL_PARTS;
-/** Listeners that are connected before the memory of one is measured. */
-const FIRST_LISTENERS = 200;
 
 const unknown = PARTS.filter((part) => !ALL_PARTS.includes(part));
 if (unknown.length > 0) throw new Error(`no part ${unknown.join()}: ${ALL_PARTS.join(' ')}`);
@@ -77,7 +75,7 @@ async function analytics(): Promise<void> {
           'Its statements: test/release/bench/peer-postgres-data.ts, peer-questions.ts, peer-postgres-http.ts. Its sums by hour are ' +
           'built once; updating them with each insert is not timed.',
       );
-      await withoutRefreshes(data.parts, () => analyticsParts(data, postgres));
+      await withoutSchedule(data.parts, () => analyticsParts(data, postgres));
     } finally {
       await postgres.stop();
     }
@@ -117,13 +115,13 @@ function printBetter(peer: string, what: readonly unknown[]): void {
 
 async function feed(): Promise<void> {
   const directory = temporaryDirectory();
-  const fillstream = await startFillstream(directory.path, FIRST_LISTENERS + LISTENERS);
+  const fillstream = await startFillstream(directory.path, LISTENERS);
   const targets = [
     () => fillstream.startApi(),
     () => startNchan(join(directory.path, 'nginx')),
     () => startBare('better-sse'),
   ];
-  const results = new Map<string, (Measured & { readonly kib: number })[]>();
+  const results = new Map<string, Measured[]>();
   try {
     for (let round = 0; round < ROUNDS; round++) {
       for (const start of targets) {
@@ -132,11 +130,10 @@ async function feed(): Promise<void> {
           if (round === 0) console.error(NCHAN_ABSENT);
           continue;
         }
-        const kib = await memoryOfListener(target, FIRST_LISTENERS, LISTENERS);
         const wanted = { connections: LISTENERS, groups: 1, rate: RATE, seconds: SECONDS };
         const measured = await measure(target, wanted);
         await target.stop();
-        results.set(target.name, [...(results.get(target.name) ?? []), { ...measured, kib }]);
+        results.set(target.name, [...(results.get(target.name) ?? []), measured]);
       }
     }
   } finally {
@@ -153,21 +150,20 @@ async function feed(): Promise<void> {
       `${nchanVersion()}: a POST for each event, and\n${nchanConfig('DIR', 'MODULE', 80)}`,
     );
   }
+  reportFeed(results);
+}
+
+function reportFeed(results: ReadonlyMap<string, readonly Measured[]>): void {
   const all = [...results].map(([server, rounds]) => {
-    const of = (pick: (one: (typeof rounds)[number]) => number) => median(rounds.map(pick));
-    return {
-      server,
-      delivered: of((one) => one.eventsPerSecond),
-      cores: of((one) => one.cores),
-      broker: of((one) => one.brokerCores),
-      perCore: of((one) => one.eventsPerSecond / (one.cores + one.brokerCores)),
-      p50: of((one) => one.p50),
-      p99: of((one) => one.p99),
-      kib: of((one) => one.kib),
-      cut: rounds.reduce((sum, one) => sum + one.closed, 0),
-    };
+    const of = (pick: (one: Measured) => number) => median(rounds.map(pick));
+    const [cores, broker] = [of((one) => one.cores), of((one) => one.brokerCores)];
+    const delivered = of((one) => one.eventsPerSecond);
+    const perCore = of((one) => one.eventsPerSecond / (one.cores + one.brokerCores));
+    const [p50, p99, kib] = [of((one) => one.p50), of((one) => one.p99), of((one) => one.idleKib)];
+    const cut = rounds.reduce((sum, one) => sum + one.closed, 0);
+    return { server, delivered, cores, broker, perCore, p50, p99, kib, cut };
   });
-  const [ours] = all;
+  const [ours, ...peers] = all;
   if (ours === undefined) throw new Error('no turns');
   const rows = all.map((one) => ({
     server: one.server,
@@ -178,7 +174,7 @@ async function feed(): Promise<void> {
     ...{ 'KiB a listener': readable(one.kib), cut: one.cut },
   }));
   printTable(`${LISTENERS} listeners, ${RATE} events a second, ${SECONDS} s`, rows);
-  for (const one of all.slice(1)) {
+  for (const one of peers) {
     const better = [
       one.perCore > ours.perCore && 'deliveries per core',
       one.p50 < ours.p50 && 'p50',

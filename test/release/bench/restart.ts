@@ -2,9 +2,6 @@
  * Restarts a projector over many open positions, which ClickHouse itself makes: 1,000 in each market. Then LEDGER names
  * a few markets, as a block of the chain does, and after that every market, as a long catch-up does.
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { connectClickHouse } from '../../../infra/clickhouse.ts';
 import { connectNats } from '../../../infra/nats/connection.ts';
@@ -13,9 +10,10 @@ import { ensureStreams } from '../../../ingest/streams.ts';
 import { partitionsOf } from '../../../projector/lease.ts';
 import { Store } from '../../../projector/store.ts';
 import { blockHash, conditionId, traderAddress } from '../../support/ledger-generator.ts';
-import { startParts } from '../../support/parts.ts';
 import { publishEvents } from '../../support/publish-ledger.ts';
-import { start } from '../../support/service.ts';
+import { start, temporaryDirectory } from '../../support/service.ts';
+import { startParts } from '../../support/stack.ts';
+import { peakMiB } from './process-figures.ts';
 import { readable } from './report.ts';
 
 const DATABASE = 'fillstream';
@@ -29,8 +27,8 @@ const BLOCK = 1_000;
 const STATEMENT_MS_MAX = 4 * 3_600_000;
 
 export async function measureRestart(positions: number) {
-  const directory = mkdtempSync(join(tmpdir(), 'fillstream-bench-restart-'));
-  const parts = await startParts(directory, []);
+  const directory = temporaryDirectory();
+  const parts = await startParts(directory.path, []);
   const client = connectClickHouse({
     ...{ url: parts.env.CLICKHOUSE_URL, database: DATABASE, name: 'bench' },
     requestTimeoutMs: STATEMENT_MS_MAX,
@@ -56,27 +54,27 @@ export async function measureRestart(positions: number) {
     await projector.event('projecting');
     const projecting = (performance.now() - startedAt) / 1_000;
     const stored = await storedAfter(BLOCK + 1);
-    const memory = peakMegabytes(projector.pid);
+    const memory = peakMiB(projector.pid);
     const [from, before] = [BLOCK + 2, performance.now()];
     const every = matches(from, markets, markets);
     await publishEvents(nats, every);
     await storedAfter(every.at(-1)?.blockNumber ?? from);
     const all = (performance.now() - before) / 1_000;
-    const allMemory = peakMegabytes(projector.pid);
+    const allMemory = peakMiB(projector.pid);
     await projector.stop();
     const row = (what: string, value: number) => ({ what, value: readable(value) });
     return [
       row('until it projects, seconds', projecting),
       row(`until a block with ${Math.min(MATCHES, markets)} markets is stored, seconds`, stored),
-      row('peak of its memory until then, MB', memory),
+      row('peak of its memory until then, MiB', memory),
       row(`blocks that name all ${readable(markets)} markets, seconds`, all),
-      row('peak of its memory until then, MB', allMemory),
+      row('peak of its memory until then, MiB', allMemory),
     ];
   } finally {
     await nats.close();
     await client.close();
     await parts.stop();
-    rmSync(directory, { recursive: true });
+    directory.remove();
   }
 }
 
@@ -121,10 +119,4 @@ function matches(from: number, count: number, markets: number): readonly Match[]
     const number = from + Math.floor(i / MATCHES_PER_BLOCK);
     return match(number, i * step, (i % MATCHES_PER_BLOCK) * 2 + 1);
   });
-}
-
-/** From Linux' /proc. */
-function peakMegabytes(pid: number | undefined): number {
-  const [, kilobytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Number(kilobytes) / 1_024;
 }

@@ -5,32 +5,27 @@
  * whose questions differ only in day and time. Views do not refresh meanwhile.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createMetadata } from '../../../api/analytics/metadata-cache.ts';
-import { QUERY_MS_MAX } from '../../../api/analytics/query.ts';
-import { connectClickHouse, createSelect } from '../../../infra/clickhouse.ts';
+import { connectClickHouse } from '../../../infra/clickhouse.ts';
 import { serviceUrl } from '../../../infra/local/secret.ts';
 import { migrate } from '../../../sql/migrate.ts';
-import { conditionId, random } from '../../support/ledger-generator.ts';
-import { start } from '../../support/service.ts';
-import { answerUncached } from './endpoint-calls.ts';
-import { median, percentile, readable } from './report.ts';
+import { conditionId } from '../../support/ledger-generator.ts';
+import { generator } from '../../support/seed.ts';
+import { query, start } from '../../support/service.ts';
+import type { Case } from './endpoint-calls.ts';
+import { measureWork } from './endpoint-work.ts';
+import { withoutRefreshes } from './views.ts';
 
 const MARKETS = Number(process.env.MARKETS || 500_000);
 const TRADERS = Number(process.env.TRADERS || 1_000_000);
-const QUERIES = Number(process.env.QUERIES || 100);
-const WARM_UP = 5;
 const BATCH = 10_000;
 const DATABASE = 'fillstream';
-const REFRESHED = ['search_markets_mv', 'search_traders_mv'];
 const FILLED = [
   ...['markets', 'traders', 'market_marks', 'trader_activity'],
   ...['search_words', 'search_variants'],
 ];
-/** Ticks of /proc/PID/stat are hundredths of a second. */
-const MS_PER_TICK = 10;
 
 const SYLLABLES =
   'an be co da el fi ga hu in jo ka li mo ne or pa qui ra so ti un va we xi yo za'.split(' ');
@@ -50,7 +45,7 @@ function word(n: number): string {
 }
 
 const dice = (seed: number) => {
-  const next = random(seed);
+  const next = generator(seed);
   return {
     below: (count: number) => Math.floor(next() * count),
     /** A word by Zipf's law: the n-th has a frequency of about 1/n. */
@@ -150,16 +145,18 @@ async function openSearchData() {
     const query = `OPTIMIZE TABLE ${table} FINAL SETTINGS optimize_skip_merged_partitions = 1`;
     await client.command({ query });
   }
-  return { engine, url, client };
+  await client.close();
+  return { engine, url };
 }
 
 /** Different queries of each kind; the i-th of a market or trader of any rank. */
-function kinds(): readonly { readonly name: string; readonly query: (i: number) => string }[] {
+function kinds(): Readonly<Record<string, (i: number) => string>> {
   const market = (i: number) => {
     const found = (i * 104_729 + 1) % MARKETS;
     return found % 3 === 0 ? found + 1 : found;
   };
   const trader = (i: number) => (i * 70_921 + 5) % TRADERS;
+  const slug = (i: number) => questionOf(market(i)).slug;
   const words = (i: number) => questionOf(market(i)).question.slice(0, -1).split(' ').slice(1);
   const rarest = (i: number) =>
     words(i)
@@ -174,81 +171,41 @@ function kinds(): readonly { readonly name: string; readonly query: (i: number) 
     while (nameOf(at).startsWith('0x')) at += 1;
     return nameOf(at).replace('-', ' ');
   };
-  return [
-    {
-      name: 'URL of a market',
-      query: (i) => `https://polymarket.com/event/e/${questionOf(market(i)).slug}`,
-    },
-    { name: 'slug', query: (i) => questionOf(market(i)).slug },
-    { name: 'id', query: (i) => String(1_000_000 + market(i)) },
-    { name: 'condition id', query: (i) => conditionId(market(i)) },
-    { name: 'address', query: (i) => `0x${addressOf(trader(i))}` },
-    {
-      name: 'beginning of an address',
-      query: (i) => `0x${addressOf(trader(i)).slice(0, 3 + (i % 5))}`,
-    },
-    { name: 'two or three words', query: (i) => rarest(i).join(' ') },
-    { name: 'the same, the last one begun', query: (i) => rarest(i).join(' ').slice(0, -2) },
-    { name: 'the same, with a typo', query: (i) => rarest(i).map(typo).join(' ') },
-    { name: 'a rare and frequent words', query: (i) => `will the ${rarest(i)[0]} in` },
-    { name: 'frequent words', query: (i) => `${word(i % 12)} ${word(12 + (i % 30))}` },
-    {
-      name: 'words of a series',
-      query: (i) => `${word(40 + (i % 50))} up or down may ${1 + (i % 31)}`,
-    },
-    { name: 'a whole question', query: (i) => questionOf(market(i)).question },
-    { name: 'one frequent word', query: (i) => word(i % 40) },
-    { name: 'the first two letters of a word', query: (i) => word(60 + i).slice(0, 2) },
-    { name: 'name', query: named },
-    { name: 'name, begun', query: (i) => named(i).slice(0, -2) },
-    { name: 'name, with a typo', query: (i) => typo(named(i), i) },
-    { name: '@account', query: (i) => `@${word((i * 6) % VOCABULARY)}_${(i * 6) % 100}` },
-  ];
+  return {
+    'URL of a market': (i) => `https://polymarket.com/event/e/${slug(i)}`,
+    slug,
+    id: (i) => String(1_000_000 + market(i)),
+    'condition id': (i) => conditionId(market(i)),
+    address: (i) => `0x${addressOf(trader(i))}`,
+    'beginning of an address': (i) => `0x${addressOf(trader(i)).slice(0, 3 + (i % 5))}`,
+    'two or three words': (i) => rarest(i).join(' '),
+    'the same, the last one begun': (i) => rarest(i).join(' ').slice(0, -2),
+    'the same, with a typo': (i) => rarest(i).map(typo).join(' '),
+    'a rare and frequent words': (i) => `will the ${rarest(i)[0]} in`,
+    'frequent words': (i) => `${word(i % 12)} ${word(12 + (i % 30))}`,
+    'words of a series': (i) => `${word(40 + (i % 50))} up or down may ${1 + (i % 31)}`,
+    'a whole question': (i) => questionOf(market(i)).question,
+    'one frequent word': (i) => word(i % 40),
+    'the first two letters of a word': (i) => word(60 + i).slice(0, 2),
+    name: named,
+    'name, begun': (i) => named(i).slice(0, -2),
+    'name, with a typo': (i) => typo(named(i), i),
+    '@account': (i) => `@${word((i * 6) % VOCABULARY)}_${(i * 6) % 100}`,
+  };
 }
-
-const cpuTicks = (pid: number) => {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-  return Number(fields[11]) + Number(fields[12]);
-};
 
 /** Rows of a table: a kind of query each. */
 export async function measureSearch() {
-  const { engine, url, client } = await openSearchData();
-  const views = await client.query({
-    query: `SELECT view FROM system.view_refreshes WHERE database = '${DATABASE}'`,
-    format: 'JSONEachRow',
-  });
-  const names = (await views.json<{ view: string }>()).map(({ view }) => view);
-  const now = names.filter((view) => REFRESHED.includes(view));
-  for (const view of names) await client.command({ query: `SYSTEM STOP VIEW ${view}` });
-  for (const view of now) {
-    for (const action of ['START', 'REFRESH', 'WAIT', 'STOP']) {
-      await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
-    }
+  const { engine, url } = await openSearchData();
+  const cases = Object.entries(kinds()).map(
+    ([name, text]): Case => ({ name, ask: (i) => `/v2/search?q=${encodeURIComponent(text(i))}` }),
+  );
+  try {
+    return await withoutRefreshes(
+      (sql) => query(url, sql),
+      () => measureWork(cases, { url, pid: engine.pid }, Date.now),
+    );
+  } finally {
+    await engine.stop();
   }
-  const select = createSelect({ url, database: DATABASE, name: 'bench' });
-  const metadata = createMetadata({ select, queryMsMax: QUERY_MS_MAX });
-  const rows = [];
-  for (const { name, query } of kinds()) {
-    const path = '/v2/search';
-    const ask = (i: number) => `${path}?q=${encodeURIComponent(query(i))}`;
-    const times: number[] = [];
-    let before = 0;
-    for (let i = 0; i < WARM_UP + QUERIES; i++) {
-      if (i === WARM_UP) before = cpuTicks(engine.pid);
-      const startedAt = performance.now();
-      await answerUncached({ name, path, ask }, i, { select, metadata, now: Date.now });
-      if (i >= WARM_UP) times.push(performance.now() - startedAt);
-    }
-    const cpu = ((cpuTicks(engine.pid) - before) * MS_PER_TICK) / QUERIES;
-    rows.push({
-      ...{ queries: name, 'p50, ms': readable(median(times)) },
-      'p99, ms': readable(percentile(times, 0.99)),
-      'CPU of the engine, ms': readable(cpu),
-    });
-    console.log(Object.values(rows.at(-1) ?? {}).join('  '));
-  }
-  await client.close();
-  await engine.stop();
-  return rows;
 }

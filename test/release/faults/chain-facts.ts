@@ -18,36 +18,71 @@ type Log = {
   readonly transactionHash: string;
 };
 
-/**
- * A match or a resolution. `content` is equal if and only if everything that LEDGER must store about it is equal.
- */
-export type Fact = {
-  readonly kind: 'match' | 'resolution';
-  readonly block: number;
+type Place = { readonly block: number; readonly logIndex: number; readonly txHash: string };
+
+/** A match or a resolution. */
+export type Fact = Place &
+  (
+    | {
+        readonly kind: 'match';
+        readonly exchange: string;
+        readonly takerOrder: string;
+        /** The taker's is the last. */
+        readonly fills: readonly FactFill[];
+      }
+    | {
+        readonly kind: 'resolution';
+        readonly conditionId: string;
+        readonly payouts: readonly bigint[];
+      }
+  );
+
+export type FactFill = {
   readonly logIndex: number;
-  readonly txHash: string;
-  readonly takerOrder: string;
-  readonly fills: number;
-  readonly content: string;
+  readonly orderHash: string;
+  readonly trader: string;
+  readonly isTaker: boolean;
+  readonly side: 'BUY' | 'SELL';
+  readonly tokenId: string;
+  readonly shares: bigint;
+  readonly usdc: bigint;
+  readonly fee: bigint;
 };
 
 /** All facts of blocks `from` … `to`, in chain order. */
 export async function chainFacts(rpcUrl: string, from: number, to: number): Promise<Fact[]> {
   const facts: Fact[] = [];
-  let open: string[] = [];
-  for (let first = from; first <= to; first += BLOCKS_A_CALL) {
-    const last = Math.min(to, first + BLOCKS_A_CALL - 1);
-    const filter = { fromBlock: hex(first), toBlock: hex(last), topics: [topics()] };
-    for (const log of await rpc<readonly Log[]>(rpcUrl, 'eth_getLogs', [filter])) {
-      if (log.topics[0] === ORDER_FILLED) open.push(fillOf(log));
-      else {
-        const isMatch = log.topics[0] === ORDERS_MATCHED;
-        facts.push(isMatch ? matchOf(log, open) : resolutionOf(log));
-        if (isMatch) open = [];
-      }
+  let fills: FactFill[] = [];
+  const topics = [[ORDER_FILLED, ORDERS_MATCHED, CONDITION_RESOLUTION]];
+  for await (const log of chainLogs(rpcUrl, { topics }, from, to)) {
+    const block = Number(log.blockNumber);
+    const place = { block, logIndex: Number(log.logIndex), txHash: log.transactionHash };
+    const [kind, first = ''] = log.topics;
+    if (kind === ORDER_FILLED) fills.push(fillOf(log));
+    else if (kind === ORDERS_MATCHED) {
+      const exchange = log.address.toLowerCase();
+      facts.push({ ...place, kind: 'match', exchange, takerOrder: first, fills });
+      fills = [];
+    } else {
+      // Words: outcome count, offset of the payouts, their number, and the payouts.
+      const payouts = words(log.data).slice(3, 5);
+      facts.push({ ...place, kind: 'resolution', conditionId: first, payouts });
     }
   }
   return facts;
+}
+
+/** In pages: all logs of a long run would not fit into one response. */
+export async function* chainLogs(
+  rpcUrl: string,
+  filter: { readonly address?: string; readonly topics: readonly unknown[] },
+  from: number,
+  to: number,
+): AsyncGenerator<Log> {
+  for (let first = from; first <= to; first += BLOCKS_A_CALL) {
+    const toBlock = hex(Math.min(to, first + BLOCKS_A_CALL - 1));
+    yield* await rpc<Log[]>(rpcUrl, 'eth_getLogs', [{ ...filter, fromBlock: hex(first), toBlock }]);
+  }
 }
 
 export async function blockNumber(rpcUrl: string, tag: 'latest' | 'finalized'): Promise<number> {
@@ -62,50 +97,18 @@ export async function blockHash(rpcUrl: string, number: number): Promise<string 
   return block?.hash;
 }
 
-/** Text of a fill; compare.ts formats LEDGER's fills the same way. */
-export function fillText(fill: readonly (string | number | bigint | boolean)[]): string {
-  return fill.join(' ');
-}
-
-function topics(): readonly string[] {
-  return [ORDER_FILLED, ORDERS_MATCHED, CONDITION_RESOLUTION];
-}
-
-function fillOf(log: Log): string {
+function fillOf(log: Log): FactFill {
   const [, orderHash = '', owner = '', other = ''] = log.topics;
-  const [side, tokenId, making, taking, fee] = words(log.data);
+  const [side, tokenId = 0n, making = 0n, taking = 0n, fee = 0n] = words(log.data);
   const isBuy = side === 0n;
-  const [usdc, shares] = isBuy ? [making, taking] : [taking, making];
-  const isTaker = addressOf(other) === log.address.toLowerCase();
-  const trader = addressOf(owner);
-  return fillText([
-    ...[Number(log.logIndex), orderHash, trader, isTaker, isBuy ? 'BUY' : 'SELL'],
-    ...[tokenId ?? 0n, shares ?? 0n, usdc ?? 0n, fee ?? 0n],
-  ]);
-}
-
-function matchOf(log: Log, fills: readonly string[]): Fact {
   return {
-    ...placeOf(log),
-    kind: 'match',
-    takerOrder: log.topics[1] ?? '',
-    fills: fills.length,
-    content: [`match ${log.transactionHash} ${log.address.toLowerCase()}`, ...fills].join('\n'),
-  };
-}
-
-function resolutionOf(log: Log): Fact {
-  // Words: outcome count, offset of the payouts, their number, and the payouts.
-  const payouts = words(log.data).slice(3, 5);
-  const content = `resolution ${log.transactionHash} ${log.topics[1]} ${payouts.join(' ')}`;
-  return { ...placeOf(log), kind: 'resolution', takerOrder: '', fills: 0, content };
-}
-
-function placeOf(log: Log) {
-  return {
-    block: Number(log.blockNumber),
-    logIndex: Number(log.logIndex),
-    txHash: log.transactionHash,
+    ...{ logIndex: Number(log.logIndex), orderHash, trader: addressOf(owner) },
+    isTaker: addressOf(other) === log.address.toLowerCase(),
+    side: isBuy ? 'BUY' : 'SELL',
+    tokenId: String(tokenId),
+    shares: isBuy ? taking : making,
+    usdc: isBuy ? making : taking,
+    fee,
   };
 }
 
@@ -113,7 +116,8 @@ function words(data: string): bigint[] {
   return (data.slice(2).match(/.{64}/g) ?? []).map((word) => BigInt(`0x${word}`));
 }
 
-function addressOf(topic: string): string {
+/** Of a word. */
+export function addressOf(topic: string): string {
   return `0x${topic.slice(-40)}`;
 }
 

@@ -6,10 +6,9 @@
 import { z } from 'zod';
 import type { Nats } from '../../../infra/nats/connection.ts';
 import { storedSince } from '../../../infra/nats/reader.ts';
-import type { Match } from '../../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../../ingest/contract.ts';
 import { type Block, eventsOf, lastBlock, storedMessages } from '../../../ingest/ledger.ts';
-import { blockHash, type Fact, fillText } from './chain-facts.ts';
+import { blockHash, type Fact, type FactFill } from './chain-facts.ts';
 
 const SHOWN_MAX = 5;
 const utf8 = new TextDecoder();
@@ -27,7 +26,7 @@ const Sequel = z.object({
   reason: z.string().default(''),
 });
 
-export type Comparison = {
+type Comparison = {
   readonly matches: number;
   readonly fills: number;
   readonly resolutions: number;
@@ -46,7 +45,7 @@ export type Comparison = {
   readonly differences: readonly string[];
 };
 
-export type CompareOptions = {
+type CompareOptions = {
   readonly nats: Nats;
   readonly rpcUrl: string;
   /** The chain's facts up to the block that LEDGER must have reached. */
@@ -58,10 +57,10 @@ export type CompareOptions = {
 export async function compare(options: CompareOptions): Promise<Comparison> {
   const ledger = await compareLedger(options);
   const feed = await compareFeed(options);
-  const matches = options.facts.filter(({ kind }) => kind === 'match');
+  const matches = matchesOf(options.facts);
   return {
     matches: matches.length,
-    fills: matches.reduce((sum, { fills }) => sum + fills, 0),
+    fills: matches.reduce((sum, { fills }) => sum + fills.length, 0),
     resolutions: options.facts.length - matches.length,
     ...ledger,
     ...feed,
@@ -70,7 +69,9 @@ export async function compare(options: CompareOptions): Promise<Comparison> {
 }
 
 async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
-  const wanted = new Map(facts.map((fact) => [placeText(fact.block, fact.logIndex), fact.content]));
+  const wanted = new Map(
+    facts.map((fact) => [placeText(fact.block, fact.logIndex), contentOf(fact)]),
+  );
   const differences = new Differences('LEDGER');
   const seen = new Set<string>();
   let found = 0;
@@ -98,10 +99,7 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
           differences.add('out of order', `${key} after ${placeText(before, index)}`);
         }
         place = [blockNumber, logIndex];
-        const content =
-          event.kind === 'match'
-            ? matchText(event)
-            : `resolution ${event.txHash} ${event.conditionId} ${event.payouts.join(' ')}`;
+        const content = contentOf(event);
         const expected = wanted.get(key);
         if (expected === undefined) differences.add('not on the chain', key);
         else if (expected !== content) {
@@ -117,7 +115,8 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
 async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
   const differences = new Differences('FEED');
   const feed = await readFeed(nats, differences);
-  const blocks = new Map(facts.map((fact) => [feedKey(fact), fact.block]));
+  const matches = matchesOf(facts);
+  const blocks = new Map(matches.map((match) => [feedKey(match), match.block]));
   let [voided, restored, neverFinal] = [0, 0, 0];
   for (const [key, { pending }] of feed.shown) {
     const sequel = feed.sequels.get(key);
@@ -139,7 +138,7 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
   for (const key of [...feed.sequels.keys(), ...feed.finalBlocks.keys()]) {
     if (!feed.shown.has(key)) differences.add('a sequel of a match that was not shown', key);
   }
-  const live = facts.filter(({ kind, block }) => kind === 'match' && block > liveAfter);
+  const live = matches.filter(({ block }) => block > liveAfter);
   const missing = live.filter((fact) => !feed.shown.has(feedKey(fact)));
   for (const { txHash, block } of missing) differences.add('missing', `${txHash} of ${block}`);
   return {
@@ -176,19 +175,33 @@ async function readFeed(nats: Nats, differences: Differences) {
   return { shown, sequels, finalBlocks };
 }
 
+type FactMatch = Extract<Fact, { kind: 'match' }>;
+
+function matchesOf(facts: readonly Fact[]): readonly FactMatch[] {
+  return facts.filter((fact) => fact.kind === 'match');
+}
+
 /** The devnet has one match per transaction, so this is also its message id. */
-function feedKey({ txHash, takerOrder }: Fact): string {
+function feedKey({ txHash, takerOrder }: FactMatch): string {
   return `${txHash}:${takerOrder}`;
 }
 
-function matchText(match: Match): string {
-  const fills = match.fills.map((fill) =>
-    fillText([
+type Content =
+  | { readonly kind: 'match'; readonly exchange: string; readonly fills: readonly FactFill[] }
+  | { readonly kind: 'resolution'; conditionId: string; readonly payouts: readonly bigint[] };
+
+/** Equal if and only if everything that LEDGER must store about a fact is equal. */
+function contentOf(fact: Content & { readonly txHash: string }): string {
+  if (fact.kind === 'resolution') {
+    return `resolution ${fact.txHash} ${fact.conditionId} ${fact.payouts.join(' ')}`;
+  }
+  const fills = fact.fills.map((fill) =>
+    [
       ...[fill.logIndex, fill.orderHash, fill.trader, fill.isTaker, fill.side],
       ...[fill.tokenId, fill.shares, fill.usdc, fill.fee],
-    ]),
+    ].join(' '),
   );
-  return [`match ${match.txHash} ${match.exchange}`, ...fills].join('\n');
+  return [`match ${fact.txHash} ${fact.exchange}`, ...fills].join('\n');
 }
 
 function placeText(block: number, logIndex: number): string {

@@ -9,49 +9,30 @@ import { Random } from '../../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { newestMessage } from '../../../ingest/ledger.ts';
 import { answered } from '../../support/service.ts';
-import { blockNumber, chainFacts, type Fact } from './chain-facts.ts';
-import { type CompareOptions, type Comparison, compare } from './compare.ts';
-import { type Fault, type Rates, sumCounts } from './rates.ts';
+import { blockNumber, chainFacts } from './chain-facts.ts';
+import { compare } from './compare.ts';
+import { ROUGH, sumCounts } from './rates.ts';
 import { reorganise } from './reorg.ts';
-import { type Restart, Stage } from './stage.ts';
+import type { Given } from './run.ts';
+import { openStage, type Stage } from './stage.ts';
 
-export type FaultRunOptions = {
-  readonly directory: string;
-  readonly seed: string;
+type FaultRunOptions = Given & {
   /** Live matches to trade. */
   readonly matches: number;
-  readonly matchesPerSecond: number;
-  readonly blockSeconds: number;
-  readonly endpoints: number;
-  readonly rates: Rates;
-  /** How often each disturbance happens. */
-  readonly reorgs: number;
-  readonly natsKills: number;
-  readonly gammaOutages: number;
-  readonly endpointOutages: number;
-  readonly ingestKills: number;
-  /** A second ingest runs until one of the two is refused. */
-  readonly rivals: number;
-  readonly onProgress: (line: string) => void;
 };
 
-export type FaultRun = Comparison & {
-  readonly injected: ReadonlyMap<Fault, number>;
-  readonly reorgs: number;
-  readonly reorganisedMatches: number;
-  readonly replacedMatches: number;
-  readonly natsKills: number;
-  readonly gammaOutages: number;
-  readonly endpointOutages: number;
-  readonly ingestKills: number;
-  readonly rivals: number;
-  readonly restarts: readonly Restart[];
-  readonly tradingSeconds: number;
-  readonly settlingSeconds: number;
-  readonly ingestMemoryMax: number;
+const MATCHES_PER_SECOND = 60;
+/** How often each disturbance happens; a rival is a second ingest, which runs until one of the two is refused. */
+const MATCHES_PER = {
+  reorg: 150,
+  natsKill: 1_000,
+  gammaOutage: 1_000,
+  endpointOutage: 500,
+  ingestKill: 4_000,
+  rival: 4_000,
 };
-
 const HISTORY_MATCHES = 300;
+const ENDPOINTS = 3;
 const POLL_MS = 100;
 const NATS_DOWN_MS_MAX = 3_000;
 const ENDPOINT_DOWN_MS_MAX = 6_000;
@@ -67,80 +48,96 @@ const TRADELESS_MS_MAX = 30_000;
 /** Ends the wait for the sequels of the last matches. */
 const VOID_MS_MAX = 300_000;
 
-type Tally = { reorgs: number; moved: number; replaced: number; reorganising: Promise<void> };
+type Disturbances = Readonly<Record<keyof typeof MATCHES_PER, () => Promise<void>>>;
 
-export async function runFaults(options: FaultRunOptions): Promise<FaultRun> {
-  const { directory, seed, endpoints, matchesPerSecond, blockSeconds } = options;
-  const stage = await Stage.open({
-    directory,
-    seed,
-    endpoints,
+export async function runFaults(options: FaultRunOptions) {
+  const { directory, seed } = options;
+  const stage = await openStage({
+    ...{ directory, seed, endpoints: ENDPOINTS },
     devnet: [
       ...['--history-matches', String(HISTORY_MATCHES), '--history-days', '1'],
-      ...['--demo-rate', String(matchesPerSecond), '--block-time', String(blockSeconds)],
+      ...['--demo-rate', String(MATCHES_PER_SECOND), '--block-time', '1'],
     ],
   });
   let nats: Nats | undefined;
   try {
     await stage.startIngest({ PENDING_SECONDS_MAX: String(PENDING_SECONDS_MAX) });
     const liveAfter = await blockNumber(stage.rpcUrl, 'latest');
-    const startedAt = performance.now();
-    for (const proxy of stage.proxies) proxy.set(options.rates);
-    const tally: Tally = { reorgs: 0, moved: 0, replaced: 0, reorganising: Promise.resolve() };
-    await disturb(stage, options, liveAfter, tally);
-    const frozenAt = performance.now();
+    for (const proxy of stage.proxies) proxy.set(ROUGH);
+    const disturbed = await disturb(stage, options, liveAfter);
     await stage.freezeChain();
     for (const proxy of stage.proxies) proxy.set({});
     const head = await blockNumber(stage.rpcUrl, 'latest');
     const facts = await chainFacts(stage.rpcUrl, 0, head);
-    const last = facts.at(-1)?.block ?? 0;
     nats = await connectNats({ url: stage.natsUrl, name: 'fault run' });
-    await settled(nats, last, stage);
-    const comparison = await comparedPatiently({ nats, rpcUrl: stage.rpcUrl, facts, liveAfter });
-    return {
-      ...comparison,
-      injected: sumCounts(stage.proxies.map(({ counts }) => counts)),
-      reorgs: tally.reorgs,
-      reorganisedMatches: tally.moved,
-      replacedMatches: tally.replaced,
-      natsKills: options.natsKills,
-      gammaOutages: options.gammaOutages,
-      endpointOutages: options.endpointOutages,
-      ingestKills: options.ingestKills,
-      rivals: options.rivals,
-      restarts: stage.restarts,
-      tradingSeconds: (frozenAt - startedAt) / 1_000,
-      settlingSeconds: (performance.now() - frozenAt) / 1_000,
-      ingestMemoryMax: stage.ingestMemoryMax,
-    };
+    await settled(nats, facts.at(-1)?.block ?? 0, stage);
+    const until = performance.now() + VOID_MS_MAX;
+    for (;;) {
+      const comparison = await compare({ nats, rpcUrl: stage.rpcUrl, facts, liveAfter });
+      // Voids may come after the last match.
+      if (comparison.differences.length > 0 && performance.now() < until) await delay(POLL_MS);
+      else {
+        const injected = sumCounts(stage.proxies.map(({ counts }) => counts));
+        return { ...comparison, ...disturbed, injected, restarts: stage.restarts };
+      }
+    }
   } finally {
     await nats?.close();
     await stage.close();
   }
 }
 
-type Disturbance = { readonly atMatch: number; readonly run: () => Promise<void> };
-
-/** Runs the planned disturbances during trading; ends when all matches are on the chain. */
-async function disturb(
-  stage: Stage,
-  options: FaultRunOptions,
-  liveAfter: number,
-  tally: Tally,
-): Promise<void> {
-  const plan = planOf(stage, options, tally);
+/** Runs the planned disturbances during trading; ends when all matches are on the chain. Returns what was done. */
+async function disturb(stage: Stage, options: FaultRunOptions, liveAfter: number) {
+  const random = new Random(`${options.seed}:plan`);
+  const done = { moved: 0, replaced: 0 };
+  let reorganising = Promise.resolve();
+  const plan = planOf(random, options.matches, {
+    async reorg() {
+      const blocks = 1 + random.below(REORG_BLOCKS_MAX);
+      reorganising = answered(() =>
+        stage.whileNobodyAsks(async () => {
+          const { moved, replaced } = await reorganise(stage.rpc, blocks, random);
+          done.moved += moved;
+          done.replaced += replaced;
+        }),
+      );
+      await reorganising;
+    },
+    async natsKill() {
+      await stage.killNats();
+      await delay(random.below(NATS_DOWN_MS_MAX));
+      await stage.reviveNats();
+    },
+    async gammaOutage() {
+      stage.gamma.down();
+      await delay(random.below(GAMMA_DOWN_MS_MAX));
+      stage.gamma.up();
+    },
+    async endpointOutage() {
+      const proxy = random.pick(stage.proxies);
+      proxy.down();
+      await delay(random.below(ENDPOINT_DOWN_MS_MAX));
+      proxy.up();
+    },
+    ingestKill: async () => stage.killIngest(),
+    rival: () => stage.rivalIngest(),
+  });
+  const disturbances = Object.fromEntries(
+    [...Map.groupBy(plan, ({ name }) => name)].map(([name, { length }]) => [name, length]),
+  );
   const running: Promise<void>[] = [];
   let matches = 0;
   let grownAt = performance.now();
   let next = liveAfter + 1;
   while (matches < options.matches || plan.length > 0) {
     const first = next;
-    await tally.reorganising;
+    await reorganising;
     const [final, facts] = await answered(async () => {
       const number = await blockNumber(stage.rpcUrl, 'finalized');
       return [number, await chainFacts(stage.rpcUrl, first, number)] as const;
     });
-    const found = facts.filter(isMatch).length;
+    const found = facts.filter(({ kind }) => kind === 'match').length;
     matches += found;
     if (found > 0) grownAt = performance.now();
     else if (performance.now() - grownAt > TRADELESS_MS_MAX) {
@@ -158,53 +155,20 @@ async function disturb(
     await delay(POLL_MS);
   }
   await Promise.all(running);
+  return { disturbances, ...done };
 }
 
 /** All disturbances with the match at which they begin. Disturbances of one kind never overlap. */
-function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturbance[] {
-  const { seed, matches } = options;
-  const random = new Random(`${seed}:plan`);
-  const spread = (count: number, run: () => Promise<void>): Disturbance[] => {
+function planOf(random: Random, matches: number, disturbances: Disturbances) {
+  const plan = Object.entries(disturbances).flatMap(([name, run]) => {
     let previous = Promise.resolve();
     const one = () => {
       previous = previous.then(run);
       return previous;
     };
-    return Array.from({ length: count }, () => ({ atMatch: random.below(matches), run: one }));
-  };
-  const pause = (msMax: number) => delay(random.below(msMax));
-  const plan = [
-    ...spread(options.reorgs, async () => {
-      const blocks = 1 + random.below(REORG_BLOCKS_MAX);
-      tally.reorganising = answered(() =>
-        stage.whileNobodyAsks(async () => {
-          const reorg = await reorganise(stage.rpc, blocks, random);
-          tally.reorgs += 1;
-          tally.moved += reorg.moved;
-          tally.replaced += reorg.replaced;
-        }),
-      );
-      await tally.reorganising;
-    }),
-    ...spread(options.natsKills, async () => {
-      await stage.killNats();
-      await pause(NATS_DOWN_MS_MAX);
-      await stage.reviveNats();
-    }),
-    ...spread(options.gammaOutages, async () => {
-      stage.gamma.down();
-      await pause(GAMMA_DOWN_MS_MAX);
-      stage.gamma.up();
-    }),
-    ...spread(options.endpointOutages, async () => {
-      const proxy = random.pick(stage.proxies);
-      proxy.down();
-      await pause(ENDPOINT_DOWN_MS_MAX);
-      proxy.up();
-    }),
-    ...spread(options.ingestKills, async () => stage.killIngest()),
-    ...spread(options.rivals, () => stage.rivalIngest()),
-  ];
+    const length = Math.ceil(matches / MATCHES_PER[name as keyof Disturbances]);
+    return Array.from({ length }, () => ({ name, atMatch: random.below(matches), run: one }));
+  });
   return plan.sort((a, b) => a.atMatch - b.atMatch);
 }
 
@@ -222,18 +186,4 @@ async function settled(nats: Nats, block: number, stage: Stage): Promise<void> {
     }
     await delay(POLL_MS);
   }
-}
-
-/** Compares until there are no differences, or VOID_MS_MAX, because voids may come after the last match. */
-async function comparedPatiently(options: CompareOptions): Promise<Comparison> {
-  const until = performance.now() + VOID_MS_MAX;
-  for (;;) {
-    const comparison = await compare(options);
-    if (comparison.differences.length === 0 || performance.now() > until) return comparison;
-    await delay(POLL_MS);
-  }
-}
-
-function isMatch({ kind }: Fact): boolean {
-  return kind === 'match';
 }

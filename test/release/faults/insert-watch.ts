@@ -1,52 +1,24 @@
-/**
- * A proxy on loopback between the projector and ClickHouse that reports when an insert into `bookings` begins, so
- * that a kill can hit it. Forwards bytes unchanged; when one side of a connection ends, so does the other.
- */
-import { connect, createServer, type Socket } from 'node:net';
+/** Reports when an insert into `bookings` begins between the projector and ClickHouse, so that a kill can hit it. */
+import type { Socket } from 'node:net';
+import { Front } from '../../support/front.ts';
 
 /** Matches the head of the request, which comes first. */
 const INSERT = /^POST \S*INSERT(?:\+|%20)INTO(?:\+|%20)bookings/;
 
-export type InsertWatch = {
-  readonly url: string;
-  /** Resolves when the next insert begins. */
-  readonly next: () => Promise<void>;
-  readonly close: () => void;
-};
+export class InsertWatch extends Front {
+  #began = Promise.withResolvers<void>();
 
-export async function watchInserts(target: string): Promise<InsertWatch> {
-  const url = new URL(target);
-  const { hostname, port } = url;
-  const sockets = new Set<Socket>();
-  let began = Promise.withResolvers<void>();
-  const server = createServer((client) => {
-    const upstream = connect(Number(port), hostname);
-    for (const socket of [client, upstream]) {
-      sockets.add(socket);
-      socket.on('close', () => sockets.delete(socket));
-      socket.on('error', () => undefined);
-    }
-    client.on('close', () => upstream.destroy());
-    upstream.on('close', () => client.destroy());
+  /** Resolves when the next insert begins. */
+  next(): Promise<void> {
+    return this.#began.promise;
+  }
+
+  protected override join(client: Socket, behind: Socket): void {
     client.on('data', (chunk) => {
-      if (INSERT.test(chunk.toString('latin1', 0, 4_096))) {
-        began.resolve();
-        began = Promise.withResolvers();
-      }
+      if (!INSERT.test(chunk.toString('latin1', 0, 4_096))) return;
+      this.#began.resolve();
+      this.#began = Promise.withResolvers();
     });
-    client.pipe(upstream);
-    upstream.pipe(client);
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('not a TCP server');
-  url.port = String(address.port);
-  return {
-    url: url.href,
-    next: () => began.promise,
-    close() {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
+    super.join(client, behind);
+  }
 }

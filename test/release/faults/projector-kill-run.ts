@@ -15,16 +15,16 @@ import { migrate } from '../../../sql/migrate.ts';
 import { checksums, sumsByTag } from '../../support/checksums.ts';
 import {
   blocksOf,
-  type GeneratorOptions,
   ledgerEvents,
   listingOf,
   MATCHES_PER_BLOCK,
   publishMetadata,
-  random,
 } from '../../support/ledger-generator.ts';
 import { TestLedger } from '../../support/publish-ledger.ts';
+import { generator } from '../../support/seed.ts';
 import { query, start } from '../../support/service.ts';
-import { type InsertWatch, watchInserts } from './insert-watch.ts';
+import { InsertWatch } from './insert-watch.ts';
+import type { Given } from './run.ts';
 
 const VICTIMS = ['projector', 'clickhouse'] as const;
 /** An insert of 1,000 to 20,000 rows with its views takes 20 to 250 ms here. */
@@ -38,99 +38,98 @@ const LISTED = 1_500;
 const AHEAD_MAX = 30_000;
 const POLL_MS = 50;
 
-export type KillRun = {
-  readonly kills: number;
-  /** Kills long enough after the start of an insert that it was certainly in progress. */
-  readonly intoInserts: number;
-  /** Batches beyond the checkpoint that a new projector inserted again. */
-  readonly healed: number;
-  readonly rows: number;
-  readonly seconds: number;
-  /** The differences as sentences; empty if there are none. */
-  readonly differences: readonly string[];
-};
+type Process = ReturnType<typeof start>;
 
-type Options = {
-  readonly directory: string;
-  readonly seed: number;
-  readonly kills: number;
-  readonly onProgress: (line: string) => void;
-};
-
-export async function runProjectorKills(options: Options): Promise<KillRun> {
+export async function runProjectorKills(options: Given & { readonly kills: number }) {
   const { directory, seed, kills, onProgress } = options;
-  const dice = random(seed);
+  const dice = generator(seed);
   const natsServer = await startNatsServer({ dataDir: join(directory, 'nats') });
   const nats = await connectNats({ url: natsServer.url, name: 'kill run' });
-  const clickhouse = new ClickHouse(join(directory, 'clickhouse'));
-  const url = await clickhouse.start();
-  const watch = await watchInserts(url);
+  const data = join(directory, 'clickhouse');
+  const port = String(await freePort());
+  const startClickHouse = async () => {
+    const child = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', port]);
+    const { url } = await child.event('listening');
+    return { child, url: serviceUrl(String(url), data) };
+  };
+  let clickhouse = await startClickHouse();
+  const { url } = clickhouse;
+  const watch = await InsertWatch.listen(url);
   await migrate({ url, database: 'fillstream' });
-  const projector = new Projector({ NATS_URL: natsServer.url, CLICKHOUSE_URL: watch.url });
-  const load = await startLoad(nats, seed, () => projector.stored);
-  const startedAt = performance.now();
+  const watched = new URL(url);
+  watched.port = String(watch.port);
+  const project = (env: Readonly<Record<string, string>>) =>
+    start('projector/main.ts', [], { NATS_URL: natsServer.url, ...env });
+  const projectors = [project({ CLICKHOUSE_URL: watched.href })];
+  /** Newest block up to which any projector reported everything as stored. */
+  const stored = () => Math.max(0, ...projectors.map(storedBy));
+  const load = await startLoad(nats, seed, stored);
   let intoInserts = 0;
   try {
-    projector.start();
     for (let kill = 0; kill < kills; kill++) {
-      const victim = VICTIMS[kill % VICTIMS.length] ?? 'projector';
-      const inInsert = Math.floor(kill / VICTIMS.length) % START_KILLS_EVERY !== 0;
-      await moment({ watch, projector, inInsert, dice });
-      if (inInsert) intoInserts += 1;
-      if (victim === 'projector') await projector.kill();
-      else await clickhouse.killAndStart();
-      if ((kill + 1) % 10 === 0 || kill + 1 === kills) {
-        const seconds = Math.round((performance.now() - startedAt) / 1_000);
-        onProgress(`kill ${kill + 1} of ${kills}, ${seconds} s, healed ${projector.healed}`);
+      if (Math.floor(kill / VICTIMS.length) % START_KILLS_EVERY === 0) {
+        await delay(dice() * INTO_START_MS_MAX);
+      } else {
+        await watch.next();
+        await delay(dice() * INTO_INSERT_MS_MAX);
+        // Long enough after its start that the insert was certainly in progress.
+        intoInserts += 1;
       }
+      if (VICTIMS[kill % VICTIMS.length] === 'projector') {
+        const [projector] = projectors.slice(-1);
+        const isKilled = projector?.kill('SIGKILL');
+        await projector?.exit;
+        // If it was already dead, something else killed it, which is a bug.
+        if (!isKilled) throw new Error(`the projector ended by itself: ${projector?.errors()}`);
+        projectors.push(project({ CLICKHOUSE_URL: watched.href }));
+      } else {
+        clickhouse.child.kill('SIGKILL');
+        await clickhouse.child.exit;
+        clickhouse = await startClickHouse();
+      }
+      if ((kill + 1) % 10 === 0) onProgress(`kill ${kill + 1} of ${kills}`);
     }
-    const seconds = (performance.now() - startedAt) / 1_000;
     await load.stop();
     const last = (await newestMessage(nats))?.range.to ?? 0;
     onProgress(`${last} blocks in LEDGER`);
-    await projector.storedTo(last);
-    await projector.stop();
+    const storeAll = async (projector: Process | undefined) => {
+      await projector?.reached('stored', (line) => Number(line.block) >= last);
+      await projector?.stop();
+    };
+    await storeAll(projectors.at(-1));
     onProgress('all stored; projecting again without kills');
-    const { differences, rows } = await compare(natsServer.url, url, last);
-    return { kills, intoInserts, healed: projector.healed, rows, seconds, differences };
+    const database = 'undisturbed';
+    await migrate({ url, database });
+    await storeAll(project({ CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database }));
+    // Batches beyond the checkpoint that a new projector inserted again.
+    const healed = projectors.reduce((sum, one) => sum + healedBy(one), 0);
+    return { kills, intoInserts, healed, ...(await compare(url, database)) };
   } finally {
     await load.stop();
-    await projector.stop();
+    await projectors.at(-1)?.stop();
     watch.close();
-    await clickhouse.stop();
+    await clickhouse.child.stop();
     await nats.close();
     await natsServer.stop();
   }
 }
 
-/** Waits for the moment of the next kill. */
-async function moment(at: {
-  readonly watch: InsertWatch;
-  readonly projector: Projector;
-  readonly inInsert: boolean;
-  readonly dice: () => number;
-}): Promise<void> {
-  if (at.inInsert) {
-    await at.watch.next();
-    await delay(at.dice() * INTO_INSERT_MS_MAX);
-  } else {
-    await delay(at.dice() * INTO_START_MS_MAX);
-  }
+function storedBy({ lines }: Process): number {
+  return Number(lines.findLast(({ event }) => event === 'stored')?.block ?? 0);
+}
+
+function healedBy({ lines }: Process): number {
+  return lines.reduce((sum, line) => sum + Number(line.healedBatches ?? 0), 0);
 }
 
 /** Writes LEDGER at a steady rate, at most AHEAD_MAX ahead of what is stored, until it is stopped. */
 async function startLoad(nats: Nats, seed: number, stored: () => number) {
   // Recent, because rows of recent_bookings expire.
   const now = Math.floor(Date.now() / 1_000);
-  const options: GeneratorOptions = {
-    seed,
-    traders: 400,
-    markets: LISTED,
-    from: now - 14 * 86_400,
-    to: now,
-    matches: 5_000_000,
-    matchesPerMarket: 700,
-  };
+  const events = ledgerEvents({
+    ...{ seed, traders: 400, markets: LISTED, matches: 5_000_000, matchesPerMarket: 700 },
+    ...{ from: now - 14 * 86_400, to: now },
+  });
   await ensureStreams(nats, 1);
   const ledger = await TestLedger.open(nats);
   await publishMetadata(
@@ -141,7 +140,7 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
   const running = (async () => {
     const startedAt = performance.now();
     let published = 0;
-    for (const block of blocksOf(ledgerEvents(options))) {
+    for (const block of blocksOf(events)) {
       if (stopped) break;
       await ledger.publish([block]);
       published += MATCHES_PER_BLOCK;
@@ -159,117 +158,25 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
   };
 }
 
-class ClickHouse {
-  readonly #data: string;
-  #child: ReturnType<typeof start> | undefined;
-  #port: number | undefined;
-
-  constructor(data: string) {
-    this.#data = data;
-  }
-
-  async start(): Promise<string> {
-    this.#port ??= await freePort();
-    const args = ['--data', this.#data, '--port', String(this.#port)];
-    this.#child = start('infra/local/clickhouse/main.ts', args);
-    const { url } = await this.#child.event('listening');
-    return serviceUrl(String(url), this.#data);
-  }
-
-  async killAndStart(): Promise<void> {
-    this.#child?.kill('SIGKILL');
-    await this.#child?.exit;
-    await this.start();
-  }
-
-  async stop(): Promise<void> {
-    await this.#child?.stop();
-  }
-}
-
-class Projector {
-  readonly #env: Readonly<Record<string, string>>;
-  #child: ReturnType<typeof start> | undefined;
-  #healed = 0;
-  #stored = 0;
-
-  constructor(env: Readonly<Record<string, string>>) {
-    this.#env = env;
-  }
-
-  start(): void {
-    this.#child = start('projector/main.ts', [], this.#env);
-  }
-
-  /** Newest block up to which any projector reported everything as stored. */
-  get stored(): number {
-    const line = this.#child?.lines.findLast((one) => one.event === 'stored');
-    this.#stored = Math.max(this.#stored, Number(line?.block ?? 0));
-    return this.#stored;
-  }
-
-  /** Batches that all projectors so far inserted again at startup. */
-  get healed(): number {
-    return this.#healed + healedBy(this.#child);
-  }
-
-  async kill(): Promise<void> {
-    if (this.#child === undefined) return;
-    const killed = this.#child.kill('SIGKILL');
-    await this.#child.exit;
-    // If the child was already dead, something else killed it, which is a bug.
-    if (!killed) throw new Error(`the projector ended by itself: ${this.#child.errors()}`);
-    this.#healed += healedBy(this.#child);
-    this.start();
-  }
-
-  async storedTo(block: number): Promise<void> {
-    await this.#child?.reached('stored', (line) => Number(line.block) >= block);
-  }
-
-  async stop(): Promise<void> {
-    await this.#child?.stop();
-  }
-}
-
-function healedBy(child: ReturnType<typeof start> | undefined): number {
-  const lines = child?.lines ?? [];
-  return lines.reduce((sum, line) => sum + Number(line.healedBatches ?? 0), 0);
-}
-
-/** Projects LEDGER again into a new database and compares everything. */
-async function compare(natsUrl: string, url: string, last: number) {
-  const database = 'undisturbed';
-  await migrate({ url, database });
-  const alone = new Projector({
-    NATS_URL: natsUrl,
-    CLICKHOUSE_URL: url,
-    CLICKHOUSE_DATABASE: database,
-  });
-  alone.start();
-  await alone.storedTo(last);
-  await alone.stop();
-  const of = (name: string) => ({
-    query: <Row>(sql: string) => query<Row>(url, sql, name),
-  });
-  const [disturbed, undisturbed] = [of('fillstream'), of(database)];
+/** Compares every table of the disturbed database with that of the undisturbed one. */
+async function compare(url: string, database: string) {
+  const disturbed = <Row>(sql: string) => query<Row>(url, sql);
+  const undisturbed = <Row>(sql: string) => query<Row>(url, sql, database);
   const differences: string[] = [];
-  const [found, expected] = [await checksums(disturbed.query), await checksums(undisturbed.query)];
+  const [found, expected] = [await checksums(disturbed), await checksums(undisturbed)];
   for (const [table, sum] of Object.entries(expected)) {
     const other = JSON.stringify(found[table]);
     if (JSON.stringify(sum) !== other) {
       differences.push(`${table}: undisturbed ${JSON.stringify(sum)}, after kills ${other}`);
     }
   }
-  await disturbed.query('SYSTEM RELOAD DICTIONARY market_dictionary');
-  const { raw, ...tables } = await sumsByTag(disturbed.query);
+  await disturbed('SYSTEM RELOAD DICTIONARY market_dictionary');
+  const { raw, ...tables } = await sumsByTag(disturbed);
   if (raw.length < 2) differences.push('no sums by tag');
   for (const [table, sums] of Object.entries(tables)) {
     const same = JSON.stringify(sums) === JSON.stringify(raw);
     if (!same) differences.push(`${table}: its sums by tag are not those of the raw rows`);
   }
-  const [counted] = await disturbed.query<{ n: string }>(
-    'SELECT toString(count()) AS n FROM bookings',
-  );
-  return { differences, rows: Number(counted?.n) };
+  const [counted] = await disturbed<{ n: string }>('SELECT toString(count()) AS n FROM bookings');
+  return { rows: Number(counted?.n), differences };
 }

@@ -4,39 +4,9 @@
  */
 import { Random } from '../../../infra/local/devnet/random.ts';
 
-const FAULTS = [
-  // Of an HTTP request.
-  'drop',
-  'delay',
-  'cut_body',
-  'cut_json',
-  'too_many',
-  'too_many_retry_after',
-  'server_error',
-  // Of a call.
-  'rpc_error',
-  'shuffled_batch',
-  'stale_head',
-  'finalized_back',
-  'null_block',
-  'empty_logs',
-  // Of a WebSocket.
-  'refused_upgrade',
-  'dropped_socket',
-  'lost_push',
-  'delayed_push',
-  'duplicated_push',
-  'reordered_push',
-  'old_push_again',
-  'cut_push',
-] as const;
-export type Fault = (typeof FAULTS)[number];
-
-/** Probability of each fault per request, call or push; omitted ones never happen. */
-export type Rates = Readonly<Partial<Record<Fault, number>>>;
-
 /** About every third request fails in some way. */
-export const ROUGH: Rates = {
+export const ROUGH = {
+  // Of an HTTP request.
   drop: 0.05,
   delay: 0.1,
   cut_body: 0.03,
@@ -44,12 +14,14 @@ export const ROUGH: Rates = {
   too_many: 0.03,
   too_many_retry_after: 0.02,
   server_error: 0.05,
+  // Of a call.
   rpc_error: 0.03,
   shuffled_batch: 0.1,
   stale_head: 0.1,
   finalized_back: 0.1,
   null_block: 0.05,
   empty_logs: 0.1,
+  // Of a WebSocket.
   refused_upgrade: 0.3,
   dropped_socket: 0.001,
   lost_push: 0.02,
@@ -59,6 +31,10 @@ export const ROUGH: Rates = {
   old_push_again: 0.02,
   cut_push: 0.01,
 };
+export type Fault = keyof typeof ROUGH;
+
+/** Probability of each fault per request, call or push; omitted ones never happen. */
+export type Rates = Readonly<Partial<Record<Fault, number>>>;
 
 /** Rolls the dice for one proxy and counts the faults. */
 export class FaultDice {
@@ -92,12 +68,11 @@ export class FaultDice {
   }
 }
 
-/** Sum of the counts of several proxies, in the order of FAULTS. */
-export function sumCounts(all: Iterable<ReadonlyMap<Fault, number>>): Map<Fault, number> {
-  const counts = [...all];
-  const sums = FAULTS.map((fault): [Fault, number] => [
-    fault,
-    counts.reduce((sum, one) => sum + (one.get(fault) ?? 0), 0),
-  ]);
-  return new Map(sums.filter(([, count]) => count > 0));
+/** Sum of the counts of several proxies. */
+export function sumCounts(all: readonly ReadonlyMap<Fault, number>[]) {
+  const sums: Partial<Record<Fault, number>> = {};
+  for (const [fault, count] of all.flatMap((counts) => [...counts])) {
+    sums[fault] = (sums[fault] ?? 0) + count;
+  }
+  return sums;
 }

@@ -26,33 +26,10 @@ const TRANSPORT_FAULTS = [
 ] as const;
 
 type RpcCall = { readonly method: string; readonly params: unknown[] };
-type Hold = {
-  /** Resolves when the request has arrived. */
-  readonly reached: Promise<void>;
-  readonly release: () => void;
-};
-
-export type RpcProxy = {
-  /** http://…; use ws:// for the WebSocket. */
-  readonly url: string;
-  /** Counts of injected faults. */
-  readonly counts: ReadonlyMap<Fault, number>;
-  /** Replaces all rates; `{}` ends the faults. */
-  set(rates: Rates): void;
-  /** Cuts every connection and refuses new ones until `up`. */
-  down(): void;
-  up(): void;
-  /** Holds all requests until the returned function is called. */
-  hold(): () => void;
-  /** Holds the first request with a call that `isIt` accepts, and all later requests, until `release`. */
-  holdAt(isIt: (call: RpcCall) => boolean): Hold;
-  /** Reports at most this block as final. */
-  limitFinal(block: number): void;
-  close(): Promise<void>;
-};
+export type RpcProxy = Awaited<ReturnType<typeof startRpcProxy>>;
 
 /** Forwards a free port of 127.0.0.1 to `target` (http://host:port, and its WebSocket). */
-export async function startRpcProxy(target: string, seed: string): Promise<RpcProxy> {
+export async function startRpcProxy(target: string, seed: string) {
   const dice = new FaultDice(seed);
   const sockets = new Set<Socket>();
   let isDown = false;
@@ -60,11 +37,6 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
   let isAwaited: (call: RpcCall) => boolean = () => false;
   let onAwaited = () => {};
   let finalMax = Number.POSITIVE_INFINITY;
-  const hold = () => {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    held = promise;
-    return resolve;
-  };
   const pass = async (body: Buffer) => {
     const given: RpcCall | RpcCall[] = JSON.parse(body.toString());
     const calls = [given].flat();
@@ -93,9 +65,13 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
     for (const socket of sockets) socket.destroy();
   };
   return {
+    /** http://…; use ws:// for the WebSocket. */
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    counts: dice.counts,
-    set: (rates) => dice.set(rates),
+    /** Counts of injected faults. */
+    counts: dice.counts as ReadonlyMap<Fault, number>,
+    /** Replaces all rates; `{}` ends the faults. */
+    set: (rates: Rates) => dice.set(rates),
+    /** Cuts every connection and refuses new ones until `up`. */
     down() {
       isDown = true;
       cut();
@@ -103,8 +79,14 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
     up() {
       isDown = false;
     },
-    hold,
-    holdAt(isIt) {
+    /** Holds all requests until the returned function is called. */
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held = promise;
+      return resolve;
+    },
+    /** Holds the first request with a call that `isIt` accepts, and all later ones, until `release`. */
+    holdAt(isIt: (call: RpcCall) => boolean) {
       const { promise: reached, resolve } = Promise.withResolvers<void>();
       const { promise: released, resolve: release } = Promise.withResolvers<void>();
       isAwaited = isIt;
@@ -115,7 +97,8 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
       };
       return { reached, release };
     },
-    limitFinal(block) {
+    /** Reports at most this block as final. */
+    limitFinal(block: number) {
       finalMax = block;
     },
     async close() {

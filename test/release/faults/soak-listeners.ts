@@ -1,149 +1,57 @@
 /**
- * Listeners of a soak, half of them on managed streams, with random filters for what is really traded. At the end, each
- * must have received exactly the matches of FEED after its start that pass its filter, in order, each once, and no
- * `gap`.
+ * Listeners of a soak, with random filters for what is really traded. What they should have received is read from FEED.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { generateKey, KEYS_BUCKET, storeKey } from '../../../api/auth/keys.ts';
 import { type Nats, streamState } from '../../../infra/nats/connection.ts';
-import { openKv } from '../../../infra/nats/kv.ts';
 import { storedSince } from '../../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM } from '../../../ingest/contract.ts';
 import type { Service } from '../../support/service.ts';
 import { naivelyPasses } from '../../unit/feed-matches.ts';
-import { FeedListener, type Seen } from './feed-listener.ts';
-import { createStream, differenceOf } from './feed-run.ts';
+import { Listeners } from './listeners.ts';
 
-/** Tier pro allows 100 open event streams; a cut one may still count for a moment. */
-const LISTENERS_PER_ACCOUNT = 60;
-/** Within a key's rate limit for one second. */
-const OPEN_MS = 12;
-const POLL_MS = 100;
-/** Any duplicates would arrive within this time. */
-const AFTER_MS = 1_000;
-
-type Wanted = { readonly query: string; readonly listener: FeedListener };
-
-export type Listened = {
-  readonly matches: number;
-  readonly delivered: number;
-  readonly connections: number;
-  readonly cuts: number;
-  readonly differences: readonly string[];
-};
-
-export class SoakListeners {
-  readonly #wanted: Wanted[] = [];
-  /** Maps each transaction hash to a number, because 500 lists of hashes would not fit in memory. */
-  readonly #numbers = new Map<string, number>();
-  /** The FEED sequence after which matches count, and how many came before. */
-  #after = 0;
-  #counted = 0;
-  #cuts = 0;
-
-  /** Connects this many listeners; resolves when each has a cursor and so misses nothing from here on. */
-  static async open(options: {
-    readonly service: Service;
-    readonly nats: Nats;
-    readonly count: number;
-    readonly traded: Traded;
-    readonly random: () => number;
-  }): Promise<SoakListeners> {
-    const { service, nats, count, traded, random } = options;
-    const opened = new SoakListeners();
-    const ports = [Number(new URL(service.ready.url).port)];
-    const numberOf = (hash: string) => opened.#numberOf(hash);
-    let key = '';
-    for (let n = 0; n < count; n += 1) {
-      if (n % LISTENERS_PER_ACCOUNT === 0) key = await newKey(nats, `soak-${n}`);
-      const isManaged = random() < 0.5;
-      const query = randomQuery(traded, random, isManaged);
-      const target = isManaged
-        ? await createStream(service.ready.url, key, query)
-        : `/v1/stream/orders?${query}${random() < 0.3 ? '&format=json' : ''}`;
-      const listener = new FeedListener({ target, key, ports, random, numberOf });
-      opened.#wanted.push({ query, listener });
-      await delay(OPEN_MS);
-    }
-    for (const { listener } of opened.#wanted) {
-      while (listener.lastEventId === '') await delay(OPEN_MS);
-    }
-    opened.#after = (await streamState(nats, FEED_STREAM)).lastSequence;
-    return opened;
-  }
-
-  get delivered(): number {
-    return this.#wanted.reduce((sum, { listener }) => sum + listener.seen.length, 0);
-  }
-
-  /** Drops the connection of one listener, which reconnects by itself. */
-  cutOne(random: () => number): void {
-    this.#wanted[Math.floor(random() * this.#wanted.length)]?.listener.cut();
-    this.#cuts += 1;
-  }
-
-  /** Waits until all listeners have everything from FEED, then stops them and compares. */
-  async end(nats: Nats, settleMsMax: number): Promise<Listened> {
-    const { numbers, expected } = await this.#expected(nats);
-    const until = performance.now() + settleMsMax;
-    const isBehind = () =>
-      this.#wanted.some(({ query, listener }) => {
-        const last = expected.get(query)?.at(-1);
-        return last !== undefined && listener.seen.at(-1) !== last;
-      });
-    while (isBehind() && performance.now() < until) await delay(POLL_MS);
-    await delay(AFTER_MS);
-    const listeners = this.#wanted.map(({ listener }) => listener);
-    await Promise.all(listeners.map((listener) => listener.stop()));
-    const early = new Set(numbers.slice(0, this.#counted));
-    return {
-      matches: numbers.length,
-      delivered: this.delivered,
-      connections: listeners.reduce((sum, { connections }) => sum + connections, 0),
-      cuts: this.#cuts,
-      differences: this.#wanted.flatMap(({ query, listener }, n) => {
-        const isLate = (one: Seen) => one === 'gap' || !early.has(one);
-        const seen = listener.seen.filter(isLate);
-        const due = (expected.get(query) ?? []).filter(isLate);
-        const difference = seen.includes('gap') ? 'got a gap' : differenceOf(seen, due);
-        return difference === undefined ? [] : [`listener ${n} (${query}): ${difference}`];
-      }),
-    };
-  }
-
-  /** Numbers of all matches of FEED, and by query, of those that pass it. */
-  async #expected(nats: Nats) {
-    const expected = new Map<string, number[]>(this.#wanted.map(({ query }) => [query, []]));
-    const numbers: number[] = [];
-    this.#counted = 0;
-    for await (const { sequence, data } of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
-      const event = decodeFeedEvent(data);
-      if (event.kind !== 'match') continue;
-      const number = this.#numberOf(event.txHash.slice(2));
-      numbers.push(number);
-      if (sequence <= this.#after) this.#counted = numbers.length;
-      for (const [query, list] of expected) if (naivelyPasses(query, event)) list.push(number);
-      // Sockets are read in between.
-      if (numbers.length % 100 === 0) await delay(0);
-    }
-    return { numbers, expected };
-  }
-
-  #numberOf(hash: string): number {
-    const known = this.#numbers.get(hash);
-    if (known !== undefined) return known;
-    this.#numbers.set(hash, this.#numbers.size);
-    return this.#numbers.size - 1;
-  }
-}
-
-/** A pro key of a new account. */
-export async function newKey(nats: Nats, account: string): Promise<string> {
-  const key = generateKey('pro');
-  const created_at = new Date().toISOString();
-  const bucket = await openKv(nats, KEYS_BUCKET);
-  await storeKey(bucket, key, { label: 'soak', tier: 'pro', account, created_at });
-  return key;
+/** Connects this many listeners. */
+export async function openSoakListeners(options: {
+  readonly service: Service;
+  readonly nats: Nats;
+  readonly count: number;
+  readonly traded: Traded;
+  readonly random: () => number;
+}) {
+  const { service, nats, traded, random } = options;
+  // Each transaction hash has a number, because 500 lists of hashes would not fit in memory.
+  const numbers = new Map<string, number>();
+  const numberOf = (hash: string) => {
+    const number = numbers.get(hash) ?? numbers.size;
+    numbers.set(hash, number);
+    return number;
+  };
+  const listeners = await Listeners.open({
+    ...options,
+    ports: [Number(new URL(service.ready.url).port)],
+    numberOf,
+    queryOf: (isManaged) => randomQuery(traded, random, isManaged),
+  });
+  const { lastSequence } = await streamState(nats, FEED_STREAM);
+  return {
+    listeners,
+    /** Compares what all received with the matches of FEED that came after their start. */
+    async end(after: Nats) {
+      const expected = new Map<string, number[]>([...listeners.queries].map((one) => [one, []]));
+      const early = new Set<unknown>();
+      let matches = 0;
+      for await (const { sequence, data } of storedSince(after, FEED_STREAM, { sequence: 1 })) {
+        const event = decodeFeedEvent(data);
+        if (event.kind !== 'match') continue;
+        const number = numberOf(event.txHash.slice(2));
+        if (sequence <= lastSequence) early.add(number);
+        for (const [query, list] of expected) if (naivelyPasses(query, event)) list.push(number);
+        matches += 1;
+        // Sockets are read in between.
+        if (matches % 100 === 0) await delay(0);
+      }
+      return await listeners.end(expected, (one) => !early.has(one));
+    },
+  };
 }
 
 export type Traded = {

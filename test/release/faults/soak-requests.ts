@@ -9,13 +9,6 @@ import type { Traded } from './soak-listeners.ts';
 const SHOWN_MAX = 10;
 const ANSWER_MS_MAX = 40_000;
 
-export type Requests = {
-  readonly sent: number;
-  /** By status; 0 for no response. */
-  readonly statuses: ReadonlyMap<number, number>;
-  readonly differences: readonly string[];
-};
-
 export async function sendRequests(options: {
   readonly url: string;
   readonly keys: readonly string[];
@@ -25,8 +18,9 @@ export async function sendRequests(options: {
   readonly isOver: () => boolean;
   /** Changes whenever a fault begins or ends; odd while one is in progress. */
   readonly disturbance: () => number;
-}): Promise<Requests> {
+}) {
   const { url, keys, perSecond, isOver, disturbance } = options;
+  /** By status; 0 for no response. */
   const statuses = new Map<number, number>();
   const differences: string[] = [];
   let sent = 0;

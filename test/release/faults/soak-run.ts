@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from '../../../infra/local/ports.ts';
 import { allDifferences, recomputed } from '../../support/reconcile.ts';
+import { generator } from '../../support/seed.ts';
 import { answered, projectedTo } from '../../support/service.ts';
-import { seeded } from '../../unit/feed-matches.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
-import { type Comparison, compare } from './compare.ts';
-import { Disturber, type Fault, KILLED, MEMORY_UNTIL, planOf } from './soak-faults.ts';
-import { type Listened, newKey, SoakListeners, tradedNames } from './soak-listeners.ts';
-import { type LogFindings, readLogs } from './soak-logs.ts';
-import { type Memory, MemoryWatch } from './soak-memory.ts';
-import { type Requests, sendRequests } from './soak-requests.ts';
-import { SoakStage } from './soak-stage.ts';
+import { compare } from './compare.ts';
+import { type Listeners, newKey } from './listeners.ts';
+import { Disturber, KILLED, MEMORY_UNTIL, planOf } from './soak-faults.ts';
+import { openSoakListeners, tradedNames } from './soak-listeners.ts';
+import { readLogs } from './soak-logs.ts';
+import { MemoryWatch } from './soak-memory.ts';
+import { sendRequests } from './soak-requests.ts';
+import { openSoakStage, type SoakStage } from './soak-stage.ts';
 
 export type SoakOptions = {
   readonly directory: string;
@@ -22,17 +22,7 @@ export type SoakOptions = {
   readonly onProgress: (line: string) => void;
 };
 
-export type SoakRun = {
-  readonly comparison: Comparison;
-  readonly listened: Listened;
-  readonly requests: Requests;
-  readonly faults: ReadonlyMap<Fault, number>;
-  readonly slowestRecoveryMs: number;
-  readonly memory: readonly Memory[];
-  readonly logs: LogFindings;
-  /** The differences as sentences; empty if there are none. */
-  readonly differences: readonly string[];
-};
+export type SoakRun = Awaited<ReturnType<typeof runSoak>>;
 
 /** Chain time after which a shown match counts as never mined; short, so that the run ends soon. */
 const PENDING_SECONDS_MAX = 30;
@@ -46,11 +36,11 @@ const POLL_MS = 500;
 /** Judges only the service's own processes; the devnet and this program keep everything in memory. */
 const JUDGED: readonly string[] = [...KILLED, 'supervisor'];
 
-export async function runSoak(options: SoakOptions): Promise<SoakRun> {
+export async function runSoak(options: SoakOptions) {
   const { directory, seed, matchesPerSecond } = options;
-  const random = seeded(seed);
-  const stage = await SoakStage.open({
-    ...{ directory, seed, matchesPerSecond, port: await freePort() },
+  const random = generator(seed);
+  const stage = await openSoakStage({
+    ...{ directory, seed, matchesPerSecond },
     env: {
       PENDING_SECONDS_MAX: String(PENDING_SECONDS_MAX),
       HTTP_CONNECTIONS_PER_ADDRESS_MAX: String(4 * options.listeners + 100),
@@ -61,13 +51,13 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
   const traded = await tradedNames(service);
   const disturber = new Disturber(stage, random);
   const count = options.listeners;
-  const listeners = await SoakListeners.open({ service, nats, count, traded, random });
+  const { listeners, end } = await openSoakListeners({ service, nats, count, traded, random });
   const load = await underLoad({ options, stage, traded, disturber, listeners, random });
 
   process.kill(stage.devnet.process.pid, 'SIGUSR2');
   options.onProgress('trading ends; comparing everything');
   const { comparison, figures } = await compared(stage, liveAfter);
-  const listened = await listeners.end(stage.nats, SETTLE_MS_MAX);
+  const listened = await end(stage.nats);
   const restarts = unexplainedRestarts(stage, disturber);
   const code = await stage.close();
   const logs = readLogs(stage.data, disturber.windows);
@@ -85,7 +75,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
     ...memory.filter(({ isLevel }) => !isLevel).map(({ name }) => `memory of ${name} grows`),
   ];
   // The logs are on the disk.
-  if (differences.length === 0) stage.remove();
+  if (differences.length === 0) stage.disk?.remove();
   return {
     comparison,
     listened,
@@ -104,7 +94,7 @@ async function underLoad(run: {
   readonly stage: SoakStage;
   readonly traded: Awaited<ReturnType<typeof tradedNames>>;
   readonly disturber: Disturber;
-  readonly listeners: SoakListeners;
+  readonly listeners: Listeners;
   readonly random: () => number;
 }) {
   const { options, stage, disturber, listeners, random, traded } = run;
@@ -127,14 +117,6 @@ async function underLoad(run: {
     isOver = true;
   }
 
-  async function cut(): Promise<void> {
-    const meanMs = (CUT_EVERY_SECONDS * 1_000) / options.listeners;
-    while (!isOver) {
-      await delay(-Math.log(1 - random()) * meanMs);
-      listeners.cutOne(random);
-    }
-  }
-
   async function watchMemory(): Promise<void> {
     for (let toldAt = 0; !isOver; await delay(SAMPLE_MS)) {
       if (passed() > MEMORY_UNTIL * durationMs) continue;
@@ -143,7 +125,7 @@ async function underLoad(run: {
       toldAt = passed();
       const sizes = [...sample].map(([name, bytes]) => `${name} ${Math.round(bytes / 1_048_576)}`);
       options.onProgress(
-        `${clock(passed())} ${listeners.delivered} events; MiB: ${sizes.join(', ')}`,
+        `${clock(passed())} ${listeners.received} events; MiB: ${sizes.join(', ')}`,
       );
     }
   }
@@ -161,7 +143,7 @@ async function underLoad(run: {
       disturbance: () => disturber.disturbances,
     }),
     disturb(),
-    cut(),
+    listeners.cutWhile(() => !isOver, CUT_EVERY_SECONDS, random),
     watchMemory(),
   ]);
   return { requests, slowestRecoveryMs, memory: watch.verdicts() };

@@ -8,9 +8,9 @@ import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Fillstream } from '../../../api/client/index.ts';
-import { Front } from '../../support/front.ts';
-import type { ListenerOptions, Seen } from './feed-listener.ts';
-import type { RunListener } from './feed-run.ts';
+import type { ListenerOptions, Seen } from '../../support/feed-client.ts';
+import { openFront } from './client-listener.ts';
+import type { RunListener } from './listeners.ts';
 
 const COMMAND = 'api/cli/main.ts';
 const FLAGS: Readonly<Record<string, string>> = {
@@ -21,107 +21,53 @@ const FLAGS: Readonly<Record<string, string>> = {
   max_price: '--max-price',
 };
 
-type Keeping = 'output' | 'state';
-
-export class TailListener implements RunListener {
-  readonly refusals = new Map<number, number>();
-  readonly lastEventId: string;
-  connections = 0;
-  readonly #front: Front;
-  readonly #file: string;
-  readonly #keeping: Keeping;
-  readonly #args: readonly string[];
-  readonly #env: NodeJS.ProcessEnv;
-  #child: ChildProcess;
-  #ended: Promise<unknown>;
-  readonly #seen: Seen[] = [];
-  readonly #known = new Set<string>();
-  #bytesRead = 0;
-  #isStopped = false;
-  #fault = '';
-
-  /** For the order feed, not for a managed stream. `file` holds its output or its state. */
-  static async listen(
-    { target, key, ports, random }: ListenerOptions,
-    keeping: Keeping,
-    file: string,
-  ): Promise<TailListener> {
-    const front = await Front.listen();
-    front.route = () => `http://127.0.0.1:${ports[Math.floor(random() * ports.length)]}`;
-    const query = new URL(target, front.url).searchParams;
-    query.delete('format');
-    const filter = [...query].flatMap(([name, value]) => [FLAGS[name] ?? name, value]);
-    const from = await presentCursor(new Fillstream({ url: front.url, key }));
-    const args = ['--format', 'json', `--${keeping}`, file, '--from', from, ...filter];
-    const env = { ...process.env, FILLSTREAM_URL: front.url, FILLSTREAM_KEY: key };
-    return new TailListener(front, { file, keeping, args, env, from });
-  }
-
-  private constructor(
-    front: Front,
-    given: {
-      readonly file: string;
-      readonly keeping: Keeping;
-      readonly args: readonly string[];
-      readonly env: NodeJS.ProcessEnv;
-      readonly from: string;
-    },
-  ) {
-    this.#front = front;
-    this.#file = given.file;
-    this.#keeping = given.keeping;
-    this.#args = given.args;
-    this.#env = given.env;
-    this.lastEventId = given.from;
-    [this.#child, this.#ended] = this.#start();
-  }
-
-  /** The numbers of the matches in complete lines, with a state file each cursor once, and gaps. */
-  get seen(): Seen[] {
-    if (this.#keeping === 'output') this.#read();
-    return this.#seen;
-  }
-
-  /** Reads what was appended to the output file. */
-  #read(): void {
-    if (!existsSync(this.#file)) return;
-    const file = openSync(this.#file, 'r');
-    const bytes = Buffer.alloc(fstatSync(file).size - this.#bytesRead);
-    readSync(file, bytes, 0, bytes.length, this.#bytesRead);
-    closeSync(file);
-    const whole = bytes.subarray(0, bytes.lastIndexOf('\n') + 1);
-    this.#bytesRead += whole.length;
-    this.#take(whole.toString());
-  }
+/** For the order feed, not for a managed stream. `file` holds its output or its state. */
+export async function listenByTail(
+  options: ListenerOptions,
+  keeping: 'output' | 'state',
+  file: string,
+): Promise<RunListener> {
+  const front = await openFront(options);
+  const query = new URL(options.target, front.url).searchParams;
+  query.delete('format');
+  const filter = [...query].flatMap(([name, value]) => [FLAGS[name] ?? name, value]);
+  const from = await presentCursor(new Fillstream({ url: front.url, key: options.key }));
+  const args = ['--format', 'json', `--${keeping}`, file, '--from', from, ...filter];
+  const env = { ...process.env, FILLSTREAM_URL: front.url, FILLSTREAM_KEY: options.key };
+  const seen: Seen[] = [];
+  const known = new Set<string>();
+  let bytesRead = 0;
+  let connections = 0;
+  let isStopped = false;
+  let fault = '';
 
   /** Takes complete lines. */
-  #take(text: string): void {
+  function take(text: string): void {
     for (const line of text.split('\n').slice(0, -1)) {
       const { type, cursor, data } = JSON.parse(line);
-      if (type === 'gap') this.#seen.push('gap');
-      if (type !== 'order' || (this.#keeping === 'state' && this.#known.has(cursor))) continue;
-      this.#known.add(cursor);
-      this.#seen.push(Number(data.tx_hash));
+      if (type === 'gap') seen.push('gap');
+      if (type !== 'order' || (keeping === 'state' && known.has(cursor))) continue;
+      known.add(cursor);
+      seen.push(Number(data.tx_hash));
     }
   }
 
-  cut(): void {
-    this.#child.kill('SIGKILL');
+  /** Takes what was appended to the output file. */
+  function read(): void {
+    if (!existsSync(file)) return;
+    const opened = openSync(file, 'r');
+    const bytes = Buffer.alloc(fstatSync(opened).size - bytesRead);
+    readSync(opened, bytes, 0, bytes.length, bytesRead);
+    closeSync(opened);
+    const whole = bytes.subarray(0, bytes.lastIndexOf('\n') + 1);
+    bytesRead += whole.length;
+    take(whole.toString());
   }
 
-  /** Rejects if the command ended by itself. */
-  async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.cut();
-    await this.#ended;
-    this.#front.close();
-    if (this.#fault !== '') throw new Error(`fillstream tail ended: ${this.#fault}`);
-  }
-
-  #start(): [ChildProcess, Promise<unknown>] {
-    this.connections += 1;
-    const child = spawn(process.execPath, [COMMAND, 'tail', ...this.#args], {
-      ...{ env: this.#env, stdio: ['ignore', 'pipe', 'pipe'] },
+  function run(): { readonly child: ChildProcess; readonly ended: Promise<unknown> } {
+    connections += 1;
+    const child = spawn(process.execPath, [COMMAND, 'tail', ...args], {
+      ...{ env, stdio: ['ignore', 'pipe', 'pipe'] },
     });
     let errors = '';
     // With the kill, a line that it cut off is forgotten.
@@ -129,18 +75,41 @@ export class TailListener implements RunListener {
     child.stdout.setEncoding('utf8').on('data', (text) => {
       rest += text;
       const end = rest.lastIndexOf('\n') + 1;
-      this.#take(rest.slice(0, end));
+      take(rest.slice(0, end));
       rest = rest.slice(end);
     });
     child.stderr.on('data', (text) => {
       errors += text;
     });
     const ended = once(child, 'close').then(([code]) => {
-      if (code !== null) this.#fault = `code ${code}: ${errors}`;
-      else if (!this.#isStopped) [this.#child, this.#ended] = this.#start();
+      if (code !== null) fault = `code ${code}: ${errors}`;
+      else if (!isStopped) running = run();
     });
-    return [child, ended];
+    return { child, ended };
   }
+
+  let running = run();
+  return {
+    refusals: new Map(),
+    lastEventId: from,
+    get connections() {
+      return connections;
+    },
+    /** The numbers of the matches in complete lines, with a state file each cursor once, and gaps. */
+    get seen() {
+      if (keeping === 'output') read();
+      return seen;
+    },
+    cut: () => void running.child.kill('SIGKILL'),
+    /** Rejects if the command ended by itself. */
+    async stop() {
+      isStopped = true;
+      running.child.kill('SIGKILL');
+      await running.ended;
+      front.close();
+      if (fault !== '') throw new Error(`fillstream tail ended: ${fault}`);
+    },
+  };
 }
 
 async function presentCursor(fillstream: Fillstream): Promise<string> {

@@ -1,7 +1,6 @@
 /**
- * An accounting model of a match: every wallet pays in what it gives, pairs are minted or merged, the makers are paid,
- * and the taker receives what remains. Written from the exchange's rules without the decoder's formulas; in particular,
- * it never sums up what the taker gets. Also generates random matches that the exchange accepts.
+ * Random matches that the exchange accepts. Which amounts it accepts is known from an accounting model: every wallet
+ * pays in what it gives, pairs are minted or merged, the makers are paid, and the taker receives what remains.
  */
 import type { Hex } from 'viem';
 
@@ -9,7 +8,7 @@ export const BUY = 0;
 const SELL = 1;
 const PPM = 1_000_000n;
 const TRIES_MAX = 1_000;
-const ZERO_WORD: Hex = `0x${'00'.repeat(32)}`;
+const WORD_MAX = 2n ** 256n - 1n;
 
 /** A random integer from `min` to `max`, both included. */
 export type Draw = (min: bigint, max: bigint) => bigint;
@@ -48,15 +47,13 @@ export function typeOf({ takerOrder, makerOrders }: ModelMatch): MatchType {
 }
 
 /** What one wallet pays in, receives and gets back, before fees. */
-export type Moved = { readonly gives: bigint; readonly gets: bigint };
+type Moved = { readonly gives: bigint; readonly gets: bigint };
 
-export type Outcome = {
+type Outcome = {
   readonly makers: readonly Moved[];
   readonly taker: Moved;
   /** The part of the taker's payment that was not needed. */
   readonly refund: bigint;
-  readonly minted: bigint;
-  readonly merged: bigint;
 };
 
 /** The floor of making · takerAmount / makerAmount. */
@@ -72,7 +69,7 @@ function entitled(order: ModelOrder, making: bigint): bigint {
 }
 
 /** Executes a match. The exchange's own account is empty before and after. */
-export function play(match: ModelMatch, takerGives: bigint): Outcome {
+function play(match: ModelMatch, takerGives: bigint): Outcome {
   const { takerOrder } = match;
   const own = takerOrder.tokenId;
   const other = match.makerOrders.find(({ tokenId }) => tokenId !== own)?.tokenId ?? -1n;
@@ -96,21 +93,15 @@ export function play(match: ModelMatch, takerGives: bigint): Outcome {
   move('usdc', -missing);
   const gets = account.get(got(takerOrder)) ?? 0n;
   const refund = account.get(given(takerOrder)) ?? 0n;
-  return {
-    makers,
-    taker: { gives: takerGives, gets },
-    refund,
-    minted: missing > 0n ? missing : 0n,
-    merged: missing < 0n ? -missing : 0n,
-  };
+  return { makers, taker: { gives: takerGives, gets }, refund };
 }
 
 /** The minimum that the taker has to pay in. */
-export function needed(match: ModelMatch): bigint {
+function needed(match: ModelMatch): bigint {
   return -play(match, 0n).refund;
 }
 
-export type Market = {
+type Market = {
   readonly wallets: readonly Hex[];
   readonly tokenIds: readonly [bigint, bigint];
 };
@@ -187,7 +178,7 @@ function order(
   usdc: bigint,
 ): ModelOrder {
   return {
-    salt: draw(0n, 2n ** 64n),
+    salt: draw(0n, WORD_MAX),
     maker,
     signer: maker,
     tokenId,
@@ -196,8 +187,12 @@ function order(
     side,
     signatureType: Number(draw(0n, 3n)),
     timestamp: draw(0n, 2_000_000_000_000n),
-    metadata: ZERO_WORD,
-    builder: ZERO_WORD,
+    metadata: word(draw),
+    builder: word(draw),
     signature: '0x',
   };
+}
+
+function word(draw: Draw): Hex {
+  return `0x${draw(0n, WORD_MAX).toString(16).padStart(64, '0')}`;
 }

@@ -1,0 +1,249 @@
+/**
+ * The visitor's account: the key, streams, the status of the service, the API reference, and addresses that
+ * do not exist.
+ */
+import { describe, expect, test } from 'vitest';
+import type { LeaderboardV1, Markets, Sessions, Status, Streams } from '../../api/client/index.ts';
+import { faults, screenshot } from './browser.ts';
+import { count } from './figures.ts';
+import { agree, expectText } from './seen.ts';
+import { useStage } from './stage.ts';
+
+const stage = useStage();
+
+describe('the key', () => {
+  test('comes from the link, leaves the address at once, and stays in the tab', async () => {
+    const { page } = await stage.at('/leaderboard?time_frame=7D');
+    await page.locator('tbody tr').first().waitFor();
+    expect(page.url()).toBe(`${stage.url}/leaderboard?time_frame=7D`);
+    await page.reload();
+    await page.locator('tbody tr').first().waitFor();
+    expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).toBe('{}');
+  });
+
+  test('is asked for, refused in the words of the server, and taken when it is right', async () => {
+    const { page } = await stage.at('/manage/streams', { key: '' });
+    // As copied from the field's own placeholder; a header cannot contain it.
+    await page.getByLabel('Key', { exact: true }).fill('fs_pro_…');
+    await page.getByRole('button', { name: 'Open' }).click();
+    await expectText(page.getByRole('alert'), 'This is not a key');
+    await page.getByLabel('Key', { exact: true }).fill('fs_pro_wrong');
+    await page.getByRole('button', { name: 'Open' }).click();
+    await expectText(
+      page.getByRole('alert'),
+      'the X-Service-Key header is not a key of this service',
+    );
+    expect(await faults(page)).toEqual([]);
+    await page.getByLabel('Key', { exact: true }).fill(stage.key);
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.locator('.quotas').waitFor();
+  });
+
+  test('without one everything is shown that the demo tier may read, from a shared link too', async () => {
+    const watched = await stage.at('/?time_frame=7D', { key: '' });
+    const { page } = watched;
+    const traders = await agree(async () => {
+      const board = watched.answer<LeaderboardV1>('/v1/analytics/leaderboard');
+      expect(board.traders.length).toBeGreaterThan(0);
+      expect(await page.locator('tbody tr').count()).toBe(board.traders.length);
+      return board.traders;
+    });
+    await expectText(page.locator('main'), `${traders.length} of `);
+    await expectText(page.locator('.strip'), 'simulated data');
+    await page.goto(`${stage.url}/trader/${traders[0]?.profile.address}`);
+    await page.locator('.full-address').waitFor();
+    await page.goto(`${stage.url}/tape`);
+    await page.locator('tr[data-cursor]').nth(10).waitFor();
+    await page.getByRole('button', { name: 'Sign in' }).click();
+    await page.getByRole('button', { name: 'Continue without a key' }).click();
+    await page.locator('tr[data-cursor]').first().waitFor();
+  });
+
+  test('is in a tab that is opened from another, and forgotten in both', async () => {
+    const { page } = await stage.at('/manage/streams');
+    await page.locator('.quotas').waitFor();
+    const [other] = await Promise.all([
+      page.context().waitForEvent('page'),
+      page.getByRole('link', { name: 'Streams' }).click({ modifiers: ['ControlOrMeta'] }),
+    ]);
+    await other.locator('.quotas').waitFor();
+    await other.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByLabel('Key', { exact: true }).waitFor();
+    expect(await other.evaluate('sessionStorage.length + localStorage.length')).toBe(0);
+  });
+
+  test('is forgotten by the live tape as well', async () => {
+    const { page } = await stage.at('/tape');
+    await page.locator('tr[data-cursor]').first().waitFor();
+    const open = async () => (await stage.get<Sessions>('/sessions')).data.length;
+    await expect.poll(open).toBeGreaterThan(0);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await expect.poll(open).toBe(0);
+    await page.locator('tr[data-cursor]').first().waitFor();
+  });
+
+  test('is remembered on the device if the user chooses so', async () => {
+    const { page } = await stage.at('/manage/streams', { key: '' });
+    const context = page.context();
+    await page.getByLabel('Key', { exact: true }).fill(stage.key);
+    await page.getByLabel('Remember on this device').check();
+    await page.getByRole('button', { name: 'Open' }).click();
+    await page.locator('.quotas').waitFor();
+    await page.close();
+    const later = await context.newPage();
+    await later.goto(`${stage.url}/manage/streams`);
+    await later.locator('.quotas').waitFor();
+    await later.getByRole('button', { name: 'Sign out' }).click();
+    expect(await later.evaluate('localStorage.length')).toBe(0);
+  });
+});
+
+test('opens in a browser that blocks site data', async () => {
+  const { page } = await stage.at('/llms.txt', { key: '' });
+  await page.addInitScript(`
+    const refuse = () => {
+      throw new DOMException('blocked', 'SecurityError');
+    };
+    for (const area of ['localStorage', 'sessionStorage'])
+      Object.defineProperty(globalThis, area, { get: refuse });
+    globalThis.BroadcastChannel = function () {
+      refuse();
+    };`);
+  await page.goto(`${stage.url}/leaderboard`);
+  await page.locator('tbody tr').first().waitFor();
+});
+
+test('streams: created, changed, watched, disabled and deleted, as the API has them', async () => {
+  const { page } = await stage.at('/manage/streams');
+  const stream = page.locator('.stream');
+  const streams = async () => (await stage.get<Streams>('/streams')).data;
+  const fill = (label: string, text: string) => stream.getByLabel(label).fill(text);
+  const edit = () => stream.getByRole('button', { name: 'Edit' }).click();
+  const save = () => page.getByRole('button', { name: 'Save' }).click();
+  await page.getByLabel('Name').fill('crypto only');
+  await page.getByLabel('Tags').fill('crypto, CRYPTO');
+  await page.getByRole('button', { name: 'Create stream' }).click();
+  await stream.waitFor();
+  expect(await streams()).toMatchObject([{ name: 'crypto only', tags: ['crypto'] }]);
+  await expectText(page.locator('.quotas'), '1 of 200');
+
+  await edit();
+  await fill('Tags', '');
+  await fill('Traders', '0x12');
+  await save();
+  await expectText(stream.getByRole('alert'), 'must be a wallet address');
+  await fill('Traders', '');
+  await fill('Name', 'all of it');
+  await save();
+  await expectText(stream.locator('h2'), 'all of it');
+  expect(await streams()).toMatchObject([{ name: 'all of it', tags: [] }]);
+  await expectText(stream.locator('.tags'), 'every match');
+
+  const { markets } = await stage.get<Markets>('/v2/markets?limit=1');
+  await edit();
+  await fill('Markets', String(markets[0]?.market.id));
+  await save();
+  await expectText(stream.locator('.tags'), 'markets');
+  expect(await stream.locator('.tags').innerText()).not.toContain('every match');
+  await edit();
+  await fill('Markets', '');
+  await save();
+  await expectText(stream.locator('.tags'), 'every match');
+
+  // What another program changes while the form is open stays, and only the name is sent.
+  await edit();
+  const [{ id } = { id: '' }] = await streams();
+  const changed = await fetch(`${stage.url}/streams/${id}/subscription`, {
+    method: 'PUT',
+    headers: { 'X-Service-Key': stage.key, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ tags: ['sports'] }),
+  });
+  expect(changed.status).toBe(200);
+  await fill('Name', 'sports only');
+  await save();
+  await expectText(stream.locator('h2'), 'sports only');
+  expect(await streams()).toMatchObject([{ name: 'sports only', tags: ['sports'] }]);
+
+  await page.getByRole('button', { name: 'Watch' }).click();
+  await page.locator('tr[data-cursor]').nth(5).waitFor();
+  await expectText(page.locator('h1'), 'sports only');
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await page.getByLabel('Tags').fill('crypto');
+  await save();
+  await expect.poll(streams).toMatchObject([{ tags: ['crypto'], active_sessions: 1 }]);
+  expect(await page.locator('[data-stream]').getAttribute('data-stream')).toBe('live');
+  await page.getByRole('button', { name: 'Back to the list' }).click();
+  await stream.getByRole('button', { name: 'Disable' }).click();
+  await expectText(stream.locator('.badge'), 'disabled');
+  await stream.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('button', { name: 'Delete permanently' }).click();
+  await stream.waitFor({ state: 'detached' });
+  expect(await streams()).toEqual([]);
+
+  // A service that hangs is reported, although the page asks again more often than that.
+  await page.route(`${stage.url}/streams`, () => undefined);
+  await expectText(page.getByRole('alert'), 'has not answered within 8 s');
+  await page.unroute(`${stage.url}/streams`);
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+});
+
+test('the status strip: how old everything is, and what is wrong in words', async () => {
+  const watched = await stage.at('/manage/streams');
+  const { page } = watched;
+  const strip = page.locator('.strip');
+  await agree(async () => {
+    const { chain, boards } = watched.answer<Status>('/v2/status');
+    const shown = await strip.innerText();
+    for (const { time_frame } of boards) expect(shown).toContain(time_frame);
+    expect(shown).toContain(count(chain.final_block));
+    expect(shown).toMatch(/feed\s.*projection\s/s);
+  });
+  await expectText(strip, '● live');
+  // That the page asked too often is no fault of the service.
+  await page.route('**/v2/status', (route) =>
+    route.fulfill({ status: 429, json: { message: 'too many requests' } }),
+  );
+  // The page has dealt with an answer before it asks again.
+  for (let n = 0; n < 2; n += 1) await page.waitForResponse('**/v2/status');
+  expect(await strip.innerText()).toContain('● live');
+  await page.unroute('**/v2/status');
+  await page.route('**/v2/status', (route) => route.abort());
+  await expectText(strip, 'the service cannot be reached');
+  await page.unroute('**/v2/status');
+  await expectText(strip, '● live');
+});
+
+test('the API reference, light and dark: every operation, from this host alone, tried with the key of the visitor', async () => {
+  const { page, errors } = await stage.at('/docs', { key: '', colorScheme: 'dark' });
+  // The viewer renders an operation only when it comes into view.
+  const name = 'Traders by PnL, ROI, win rate or markets';
+  await page.getByText(name).first().click();
+  await page.getByRole('heading', { name }).waitFor();
+  for (const colorScheme of ['dark', 'light'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await screenshot(page, `docs-${colorScheme}`);
+  }
+  expect(errors).toEqual([]);
+  const path = '/v1/analytics/leaderboard';
+  // The viewer's own sample stands where the key belongs.
+  await page.getByPlaceholder('QUxM').fill(stage.key);
+  await page.getByRole('button', { name: `Test Request (get ${path})` }).click();
+  const answer = page.waitForResponse(stage.url + path);
+  await page.getByRole('button', { name: 'Send' }).first().click();
+  expect((await answer).status()).toBe(200);
+  await expectText(page.getByRole('dialog'), '200 OK');
+});
+
+test('an unknown address is said in the frame of the page, and answered with 404', async () => {
+  const { page } = await stage.at('/');
+  const answer = await page.goto(`${stage.url}/no/such/view`);
+  expect(answer?.status()).toBe(404);
+  await expectText(page.locator('h1'), 'Page not found');
+  await page.getByRole('link', { name: 'Markets', exact: true }).click();
+  await page.locator('.market-table tbody tr').first().waitFor();
+  const program = await fetch(`${stage.url}/no/such/view`);
+  expect([program.status, program.headers.get('content-type')]).toEqual([
+    404,
+    'application/problem+json; charset=utf-8',
+  ]);
+});

@@ -1,0 +1,175 @@
+/** The tape outlives the api process and the sleep of the machine, on a service that no other file disturbs. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { createEventSource } from 'eventsource-client';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { LabelledMatch, Void } from '../../api/client/index.ts';
+import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
+import { CHROMIUM } from './browser.ts';
+import { cents, money } from './figures.ts';
+import { expectText, position, rowCount, scrollTo, texts } from './seen.ts';
+import { ARGS } from './service.ts';
+import { useStage } from './stage.ts';
+
+/** Longer than the page lets a connection be silent. */
+const SLEPT_MS = 120_000;
+const SETTLED_ROWS = 21;
+
+const directory = temporaryDirectory();
+let service: Service;
+
+beforeAll(async () => {
+  if (CHROMIUM === undefined) return;
+  service = await startService(`${directory.path}/data`, { args: ARGS });
+});
+
+afterAll(async () => {
+  await service?.up.stop();
+  directory.remove();
+});
+
+const stage = useStage(() => service);
+
+test('outlives the api process: no row is lost or doubled, and it says what happened', async () => {
+  const { page } = await stage.at('/tape');
+  await page.locator('tr[data-cursor]').nth(25).waitFor();
+  process.kill(service.pidOf('api'), 'SIGKILL');
+  await expectText(page.locator('[data-stream]'), 'retrying');
+  await expectText(page.locator('.stream-notice.resumed'), 'none is missing');
+  const rowsAfter = await rowCount(page);
+  await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(rowsAfter + 20);
+  await expectWhole(page);
+});
+
+test('continues where it was after the machine slept, and says so', async () => {
+  const { page } = await stage.at('/tape', { clock: true });
+  await page.locator('tr[data-cursor]').nth(5).waitFor();
+  await asleep(page, () => page.clock.fastForward(SLEPT_MS));
+  await expectText(page.locator('.stream-notice.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
+  await page.getByRole('button', { name: 'Dismiss' }).click();
+  // The count of what was missed goes on for some seconds.
+  await page.clock.runFor(2_000);
+  expect(await page.locator('.stream-notice').count()).toBe(0);
+  await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(SETTLED_ROWS);
+  await expectWhole(page);
+});
+
+/** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
+async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
+  const api = service.pidOf('api');
+  process.kill(api, 'SIGSTOP');
+  try {
+    // What was under way has arrived as soon as a second brings nothing more.
+    await until(async () => {
+      const latest = await position(page);
+      await delay(1_000);
+      return latest === (await position(page)) || undefined;
+    });
+    await elapse();
+  } finally {
+    process.kill(api, 'SIGCONT');
+  }
+}
+
+/** Holds the rows of a tape against the feed, read again: none is lost, doubled or struck wrongly. */
+async function expectWhole(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Pause' }).click();
+  // Until the first rows are settled: final blocks follow some seconds behind.
+  await expect.poll(() => pendingAmongOldest(page), { timeout: 60_000 }).toBe(0);
+  const rows = await allRows(page);
+  // What the page received until it was read through comes before its next match.
+  const latest = await position(page);
+  await expect.poll(() => position(page)).not.toBe(latest);
+  const [after = '', last = ''] = [rows.at(-1)?.position, rows[0]?.position];
+  const end = await position(page);
+  const { replayed, voided } = await replay({ after, last, end });
+  const newer = rows.slice(0, -1);
+  expect(newer.map(({ position, price, usdc }) => [position, price, usdc])).toEqual(
+    replayed
+      .map(({ position, taker_order: { usdc, shares } }) => [
+        position,
+        cents(usdc, shares),
+        money(usdc, 2, 'negative'),
+      ])
+      .reverse(),
+  );
+  const hashes = new Map(replayed.map((match) => [match.position, match.tx_hash]));
+  for (const row of newer) {
+    const voidedAt = voided.get(hashes.get(row.position) ?? '');
+    expect(row.struck, row.position).toBe(row.state === '✕ void');
+    // The rest may have arrived while the page was read.
+    if (voidedAt === undefined) expect(row.struck, row.position).toBe(false);
+    else if (voidedAt < BigInt(last)) expect(row.struck, row.position).toBe(true);
+  }
+  expect(rows.some(({ state }) => state === '✓ final')).toBe(true);
+}
+
+/** The order feed read again from the API, after one position up to another. */
+async function replay({ after, last, end }: Readonly<Record<'after' | 'last' | 'end', string>>) {
+  const source = createEventSource({
+    url: `${stage.url}/v1/stream/orders?format=json`,
+    headers: { 'X-Service-Key': stage.key },
+    initialLastEventId: after,
+  });
+  const replayed: (LabelledMatch & { position: string })[] = [];
+  /** Transactions of which a match was voided up to the end, with the position at which that was sent first. */
+  const voided = new Map<string, bigint>();
+  for await (const { id: position = '', event, data } of source) {
+    if (position === '') continue;
+    // Positions grow with the feed.
+    if (BigInt(position) > BigInt(end)) break;
+    if (event === 'gap') throw new Error(`the feed has lost history: ${data}`);
+    const about = JSON.parse(data) as LabelledMatch | Void;
+    if (event === 'void') voided.set(about.tx_hash, voided.get(about.tx_hash) ?? BigInt(position));
+    if (event === 'restored') voided.delete(about.tx_hash);
+    if (event !== 'order' || BigInt(position) > BigInt(last)) continue;
+    replayed.push({ ...(about as LabelledMatch), position });
+  }
+  source.close();
+  return { replayed, voided };
+}
+
+/** How many of the oldest rows of the tape are neither final nor void. */
+async function pendingAmongOldest(page: Page): Promise<number> {
+  await scrollTo(page, 1e9);
+  const rows = (await texts(page.locator('tr[data-cursor]'))).slice(-SETTLED_ROWS);
+  return SETTLED_ROWS - rows.filter(([, state = '']) => /final|void/.test(state)).length;
+}
+
+type Shown = {
+  readonly position: string;
+  readonly state: string;
+  readonly price: string;
+  readonly usdc: string;
+  readonly struck: boolean;
+};
+
+/** Whether there is a row in the middle of what is seen of the tape, and not only the space of one. */
+const IS_BUILT = `(() => {
+  const { x, y, width, height } = document.querySelector('.tape-scroll').getBoundingClientRect();
+  const there = document.elementFromPoint(x + width / 2, y + height / 2);
+  return there?.closest('tr[data-cursor]') !== null;
+})()`;
+
+/** Read at once: rows may be built between two readings. */
+const BUILT_ROWS = `[...document.querySelectorAll('tr[data-cursor]')].map((row) => {
+  const [, state, , price, usdc] = [...row.cells].map((cell) => cell.innerText);
+  const { textDecorationLine } = getComputedStyle(row.querySelector('.c-market'));
+  const struck = textDecorationLine === 'line-through';
+  return { position: row.dataset.cursor, state, price, usdc, struck };
+})`;
+
+/** Every row of a paused tape, newest first, by scrolling through it. */
+async function allRows(page: Page): Promise<Shown[]> {
+  const found = new Map<string, Shown>();
+  const height = await page
+    .locator('.tape-scroll')
+    .evaluate((element) => (element as unknown as { scrollHeight: number }).scrollHeight);
+  for (let top = 0; top <= height; top += 300) {
+    await scrollTo(page, top);
+    // Its rows are built after it is scrolled. Frames do not show when: a test may hold the page's clock.
+    await expect.poll(() => page.evaluate(IS_BUILT)).toBe(true);
+    for (const row of await page.evaluate<Shown[]>(BUILT_ROWS)) found.set(row.position, row);
+  }
+  return [...found.values()].sort((a, b) => Number(BigInt(b.position) - BigInt(a.position)));
+}
