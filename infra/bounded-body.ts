@@ -14,3 +14,10 @@ export async function boundedBody({ body }: Response, bytesMax: number): Promise
   }
   return Buffer.concat(chunks, bytes);
 }
+
+const BEGINNING_MAX = 300;
+
+/** The beginning of a body in one line, for messages. */
+export function beginningOf(text: string): string {
+  return text.slice(0, BEGINNING_MAX).replaceAll(/\s+/g, ' ').trim();
+}

@@ -8,6 +8,7 @@ import type { Logger } from 'pino';
 import type { Hex } from 'viem';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
+import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
 import type { RawBlock } from './blocks.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
 import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from './decode.ts';
@@ -22,7 +23,7 @@ import {
   type Rpc,
   type Transaction,
 } from './rpc.ts';
-import { RpcError } from './rpc-pool.ts';
+import { PAYLOAD_TOO_LARGE, RpcError, type RpcErrorClass } from './rpc-pool.ts';
 
 /** Responses with more logs than this are read in smaller ranges: 20,000 take about 50 MB. */
 const RANGE_LOGS_MAX = 20_000;
@@ -67,8 +68,12 @@ export async function readRange(options: ReadOptions, from: number, to: number):
       const { number, hash, parentHash, timestamp } = header;
       const head = { number, hash, parentHash, timestamp };
       let found = await completeLogs(options, header, filter, logs.get(number) ?? []);
-      if (lacksFills(transactions, found, chain)) {
+      const silent = await silentLogs(options, header, transactions, filter, found);
+      if (silent.length > 0 || lacksFills(transactions, found, chain)) {
         found = await confirmedLogs(options, header, filter, found);
+        const places = new Set(found.map(({ logIndex }) => logIndex));
+        if (!silent.every(({ logIndex }) => places.has(logIndex)))
+          throw new RpcError('inconsistent', `block ${number} lacks logs of its receipts`);
       }
       if (found.length === 0) return { head, raw: undefined };
       const logged = new Set<string>(found.map(({ transactionHash }) => transactionHash));
@@ -259,6 +264,26 @@ function lacksFills(
   });
 }
 
+/**
+ * Watched logs of calls to an exchange that have no log among those of the block. Such a call was reverted, or all its logs
+ * are missing, which a full bloom does not show: its receipt decides.
+ */
+async function silentLogs(
+  { rpc, chain: { exchanges } }: ReadOptions,
+  header: Header,
+  transactions: readonly Transaction[],
+  filter: LogFilter,
+  logs: readonly ChainLog[],
+): Promise<readonly RangeLog[]> {
+  const logged = new Set<string>(logs.map(({ transactionHash }) => transactionHash));
+  const silent = transactions.filter(
+    ({ hash, to, input }) =>
+      !logged.has(hash) && exchanges.has(to ?? '') && makersOfCall(input) !== undefined,
+  );
+  const theirs = await Promise.all(silent.map(({ hash }) => rpc.transactionLogs(hash, header)));
+  return theirs.flat().filter((log) => isWatched(log, filter));
+}
+
 const RANGE_BLOCKS_START = 32;
 /** The largest range that public nodes accept in `eth_getLogs`. */
 const RANGE_BLOCKS_MAX = 10_000;
@@ -266,9 +291,6 @@ const RANGE_BLOCKS_MAX = 10_000;
 const RANGE_LOGS = 350;
 const RANGE_TRANSACTIONS = 2_000;
 export const RANGES_AHEAD = 4;
-/** The limit of a refused size grows by this factor with each range, because the node may only have been busy. */
-const FORGET_REFUSED = 1.002;
-
 export type PrefetchOptions<Range> = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -281,32 +303,39 @@ export type PrefetchOptions<Range> = {
 
 /** Number of blocks of the next range. The caller keeps it between calls of `prefetch`. */
 export class RangeSize {
-  #blocks = RANGE_BLOCKS_START;
-  /** Smallest size that a node refused. Later ranges stay below it. */
-  #refused = Number.POSITIVE_INFINITY;
+  readonly #accepted = new AcceptedSize(RANGE_BLOCKS_START, RANGE_BLOCKS_MAX);
 
   get blocks(): number {
-    return this.#blocks;
+    return this.#accepted.size;
   }
 
-  /** Call this after a range of this size was read. Doubles the size or shrinks it to the target content. */
-  read(blocks: number, { logs, transactions }: { logs: number; transactions: number }): void {
+  /**
+   * Call this after a range of this size was read, at the first attempt or after failures. Doubles the size or shrinks
+   * it to the target content.
+   */
+  read(
+    blocks: number,
+    { logs, transactions }: { logs: number; transactions: number },
+    failures = 0,
+  ): void {
     const room = Math.min(
       RANGE_LOGS / Math.max(logs, 1),
       RANGE_TRANSACTIONS / Math.max(transactions, 1),
       2,
     );
     // A short range says little, so it never makes later ranges smaller.
-    const wanted = Math.floor(room >= 1 ? Math.max(this.#blocks, blocks * room) : blocks * room);
-    const bounded = Math.min(wanted, RANGE_BLOCKS_MAX, Math.ceil(this.#refused) - 1);
-    this.#blocks = Math.max(1, bounded);
-    this.#refused *= FORGET_REFUSED;
+    const wanted = room >= 1 ? Math.max(this.blocks, blocks * room) : blocks * room;
+    this.#accepted.accepted(blocks, Math.floor(wanted), failures);
   }
 
   /** Call this after a node refused a range of this size. */
   tooMany(blocks: number): void {
-    this.#refused = Math.max(2, Math.min(this.#refused, blocks));
-    this.#blocks = Math.max(1, Math.min(this.#blocks, Math.floor(blocks / 2)));
+    this.#accepted.refused(blocks);
+  }
+
+  /** Call this after a range of this size failed again and again. */
+  failed(blocks: number): void {
+    this.#accepted.failed(blocks);
   }
 }
 
@@ -340,7 +369,7 @@ export async function* prefetch<Range>(
   }
 }
 
-/** Undefined if the range is too large for the nodes; then `size` is reduced. */
+/** Undefined if the range seems too large for the nodes; then `size` is reduced. */
 async function readOnce<Range>(
   options: PrefetchOptions<Range>,
   size: RangeSize,
@@ -348,29 +377,36 @@ async function readOnce<Range>(
   to: number,
 ): Promise<Range | undefined> {
   const blocks = to - from + 1;
+  let failures = 0;
   const range = await retryReads(options, `blocks ${from} to ${to}`, async () => {
     try {
       return await options.readRange(from, to);
     } catch (error) {
-      if (blocks > 1 && isTooMany(error)) return undefined;
-      throw error;
+      if (!(error instanceof RpcError)) throw error;
+      if (MAYBE_TOO_MANY.includes(error.class)) failures += 1;
+      if (blocks === 1 || !(isTooMany(error) || failures === FAILURES_MAX)) throw error;
+      options.logger.warn({ err: error, from, to }, 'reading the range in smaller ones');
+      if (isTooMany(error)) size.tooMany(blocks);
+      else size.failed(blocks);
+      return undefined;
     }
   });
-  if (range === undefined) size.tooMany(blocks);
-  else size.read(blocks, options.weigh(range));
+  if (range !== undefined) size.read(blocks, options.weigh(range), failures);
   return range;
 }
 
+/** A node that is down fails in these ways, and one to which a range is too large. */
+const MAYBE_TOO_MANY: readonly RpcErrorClass[] = ['http', 'malformed', 'network'];
+
 /**
- * Whether a smaller range may help: after any refusal, because nodes report "too many results" and "range too large"
+ * Whether a smaller range helps: after any refusal, because nodes report "too many results" and "range too large"
  * with a dozen different codes, and after a response that was too slow or too long.
  */
-function isTooMany(error: unknown): boolean {
-  if (!(error instanceof RpcError)) return false;
+function isTooMany({ class: errorClass, code }: RpcError): boolean {
   return (
-    error.class === 'refused' ||
-    error.class === 'timeout' ||
-    (error.class === 'http' && error.code === 413)
+    errorClass === 'refused' ||
+    errorClass === 'timeout' ||
+    (errorClass === 'http' && code === PAYLOAD_TOO_LARGE)
   );
 }
 

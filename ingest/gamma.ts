@@ -13,7 +13,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
+import { beginningOf, boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
 import { type Hash, Listing, Profile } from './contract.ts';
 
 /** Ids in one request. Keeps the URL below 8 KB, which servers and proxies accept. */
@@ -383,13 +383,33 @@ async function openAndClosed<Item>(
   const found: Item[] = [];
   for (let i = 0; i < ids.length; i += GAMMA_BATCH_MAX) {
     const batch = ids.slice(i, i + GAMMA_BATCH_MAX);
-    const open = await request(batch, []);
+    const open = await accepted(batch, (some) => request(some, []));
     const foundIds = new Set(open.flatMap(idsOf));
     const missing = batch.filter((one) => !foundIds.has(one));
-    const closed = missing.length === 0 ? [] : await request(missing, [['closed', 'true']]);
+    const closed = await accepted(missing, (some) => request(some, [['closed', 'true']]));
     found.push(...open, ...closed);
   }
   return found;
+}
+
+/** Statuses of a request that is too large, or has one id that the service does not accept. */
+const BATCH_REFUSALS: readonly number[] = [400, 413, 414, 422];
+
+/** Requests the ids, in smaller batches if the service refuses them. An id that it refuses alone has no item. */
+async function accepted<Item>(
+  ids: readonly string[],
+  request: (ids: readonly string[]) => Promise<readonly Item[]>,
+): Promise<readonly Item[]> {
+  if (ids.length === 0) return [];
+  try {
+    return await request(ids);
+  } catch (error) {
+    if (!(error instanceof GammaError && BATCH_REFUSALS.includes(error.status))) throw error;
+    if (ids.length === 1) return [];
+    const half = Math.ceil(ids.length / 2);
+    const first = await accepted(ids.slice(0, half), request);
+    return [...first, ...(await accepted(ids.slice(half), request))];
+  }
 }
 
 const CONCURRENT_MAX = 6;
@@ -518,11 +538,8 @@ class GammaHttp {
       const response = await fetch(`${this.#base}${path}?${query}`, {
         signal: AbortSignal.any([signal, timeout]),
       });
-      if (!response.ok) {
-        await response.body?.cancel();
-        throw refusal(path, response);
-      }
       text = (await boundedBody(response, ANSWER_BYTES_MAX)).toString();
+      if (!response.ok) throw refusal(path, response, text);
     } catch (cause) {
       if (cause instanceof GammaError) throw cause;
       if (cause instanceof ResponseTooLongError) {
@@ -569,7 +586,7 @@ class GammaHttp {
   }
 }
 
-function refusal(path: string, response: Response): GammaError {
+function refusal(path: string, response: Response, text: string): GammaError {
   const { status } = response;
   const reason =
     status === 429 || status === 408 || status === 425
@@ -578,7 +595,8 @@ function refusal(path: string, response: Response): GammaError {
         ? 'server'
         : 'refused';
   const retryAfterMs = retryAfter(response.headers.get('retry-after'));
-  return new GammaError(reason, `${path} returned status ${status}`, { status, retryAfterMs });
+  const message = `${path} returned status ${status}: ${beginningOf(text)}`;
+  return new GammaError(reason, message, { status, retryAfterMs });
 }
 
 /** Converts a Retry-After header, in seconds or a date, to milliseconds; 0 if it is neither. */

@@ -187,13 +187,12 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const startBlock = await step('start', () => settleStart(nats, kv, wanted));
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
   const setup: Setup = { ...started, chain, rpc, logger, signal, step, fail };
-  const nodes = config.RPC_URL.split(',').map((url) => new URL(url).host);
   const { reasons } = readiness;
   const progress = new FinalBlocksProgress({
     logger,
     registry,
     notReady: reasons,
-    nodes: nodes.join(', '),
+    rpcUrl: config.RPC_URL,
   });
   const ledger = await step('ledger', () => LedgerWriter.open(nats));
   const end = await step('end of LEDGER', () => readEnd(nats));

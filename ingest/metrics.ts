@@ -10,6 +10,7 @@ import { MEMPOOL_SOURCES } from '../infra/config.ts';
 import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
+import { concealer } from '../infra/secrets.ts';
 import type { Balances } from './balances.ts';
 import type { BlockFacts } from './blocks.ts';
 import { VOID_REASONS } from './contract.ts';
@@ -228,8 +229,8 @@ export type ProgressOptions = {
   readonly registry: Registry;
   /** Reasons why the process is not ready; this class sets `final`, `fork` and `rpc`. */
   readonly notReady: Record<string, string>;
-  /** Hosts of the chain nodes, for messages to the operator. */
-  readonly nodes: string;
+  /** Messages to the operator name its hosts and conceal its keys. */
+  readonly rpcUrl: string;
 };
 
 /**
@@ -239,6 +240,7 @@ export class FinalBlocksProgress {
   readonly #logger: Logger;
   readonly #notReady: Record<string, string>;
   readonly #nodes: string;
+  readonly #conceal: (text: string) => string;
   readonly #blocksTotal: Counter;
   readonly #fillsTotal: Counter;
   readonly #refusedTotal: Counter<'reason'>;
@@ -255,10 +257,14 @@ export class FinalBlocksProgress {
   /** When the nodes' final head was last at or above the end of LEDGER. */
   #levelAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ logger, registry, notReady, nodes }: ProgressOptions) {
+  constructor({ logger, registry, notReady, rpcUrl }: ProgressOptions) {
     this.#logger = logger;
     this.#notReady = notReady;
-    this.#nodes = nodes;
+    this.#nodes = rpcUrl
+      .split(',')
+      .map((url) => new URL(url).host)
+      .join(', ');
+    this.#conceal = concealer({ RPC_URL: rpcUrl });
     this.#blocksTotal = counterOf(registry, 'final_blocks_total', 'final blocks read into LEDGER');
     this.#fillsTotal = counterOf(registry, 'final_fills_total', 'fills published to LEDGER');
     this.#refusedTotal = labelledCounter(
@@ -341,7 +347,8 @@ export class FinalBlocksProgress {
       this.#answeredAt = now;
       delete this.#notReady.rpc;
     } else if (now - this.#answeredAt > SILENCE_MS_MAX) {
-      this.#notReady.rpc = `no valid response for ${Math.round((now - this.#answeredAt) / 1_000)} s: ${error.class}`;
+      const seconds = Math.round((now - this.#answeredAt) / 1_000);
+      this.#notReady.rpc = this.#conceal(`no valid response for ${seconds} s: ${error.message}`);
     }
   };
 

@@ -6,17 +6,25 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
-import { boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
+import { beginningOf, boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
 import { createSlots } from '../infra/slots.ts';
+import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
 
 const REQUEST_MS_MAX = 10_000;
 const BODY_BYTES_MAX = 128 * 1_048_576;
 const BATCH_CALLS_MAX = 100;
 const RATE_LIMIT_MS = 1_000;
 const RATE_LIMIT_MS_MAX = 60_000;
-/** JSON-RPC's counterpart of the status 429. */
 const TOO_MANY_REQUESTS = 429;
-const PAYLOAD_TOO_LARGE = 413;
+export const PAYLOAD_TOO_LARGE = 413;
+/**
+ * How providers name a rate limit in a response with status 200: the code of HTTP, or -32005 (EIP-1474, "limit exceeded")
+ * and such words. The same code and words are used for ranges that are too wide, which name results or blocks.
+ */
+const LIMIT_EXCEEDED = -32005;
+const RATE_WORDS =
+  /\b(rate|throttl\w*|too many requests?|requests? (?:limit|count)|(?:requests?|calls) per|limit exceeded|exceeded .*(quota|capacity|credits?|units?))\b/i;
+const SIZE_WORDS = /\b(blocks?|range|results?|logs|response|batch|timeout|timed out)\b/i;
 
 const REQUESTS_MAX = 16;
 const WHOLE_BLOCKS_MAX = 4;
@@ -33,7 +41,7 @@ const RPC_ERROR_CLASSES = [
   'timeout',
   /** 429 or its JSON-RPC counterpart: wait for `retryAfterMs` before the next request. */
   'rate_limited',
-  /** Any HTTP status except 200 and 429. */
+  /** Any HTTP status except 200 and 429, unless the body is a JSON-RPC error. */
   'http',
   /** Not JSON: cut off, or an error page. */
   'malformed',
@@ -73,11 +81,17 @@ export class RpcError extends Error {
 export type RpcCall = { readonly method: string; readonly params: readonly unknown[] };
 
 const Answer = z.object({
-  id: z.union([z.int(), z.string(), z.null()]).optional(),
+  /** Some nodes return it as text. */
+  id: z.union([z.int(), z.string().transform(Number), z.null()]).optional(),
   result: z.unknown().optional(),
-  error: z.object({ code: z.number(), message: z.string() }).nullish(),
+  /** By specification an object with code and message; any other value except null is an error, too. */
+  error: z.unknown().optional(),
 });
 type Answer = z.infer<typeof Answer>;
+const ErrorObject = z.object({
+  code: z.coerce.number().catch(0),
+  message: z.string().catch(''),
+});
 
 let lastId = 0;
 
@@ -91,8 +105,10 @@ class Node {
   readonly #headers: Readonly<Record<string, string>>;
   /** Host and port, because the path of a URL may contain a key. */
   readonly label: string;
-  /** Calls in one request; halved when the node refuses a whole batch. */
-  batchMax = BATCH_CALLS_MAX;
+  /** Calls in one request. */
+  readonly #batch = new AcceptedSize(BATCH_CALLS_MAX, BATCH_CALLS_MAX);
+  /** Consecutive failures of requests with several calls. */
+  #batchFailures = 0;
   chain: 'unknown' | 'right' | 'wrong' = 'unknown';
   /** Consecutive failures. */
   failures = 0;
@@ -110,6 +126,10 @@ class Node {
     this.label = label;
   }
 
+  get batchMax(): number {
+    return this.#batch.size;
+  }
+
   /** A result or an RpcError for each call, in their order. Throws RpcError if the request failed. */
   async send(calls: readonly RpcCall[]): Promise<readonly unknown[]> {
     const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }));
@@ -117,44 +137,50 @@ class Node {
     try {
       const body = await this.#post(JSON.stringify(single ? requests[0] : requests));
       const answers = answersOf(body, single);
-      return requests.map(({ id, method }) => resultOf(answers.get(id), method));
+      const results = requests.map(({ id, method }) => resultOf(answers.get(id), method));
+      if (calls.length >= this.batchMax) {
+        this.#batch.accepted(calls.length, 2 * calls.length, this.#batchFailures);
+      }
+      this.#batchFailures = 0;
+      return results;
     } catch (error) {
-      const tooMany =
-        error instanceof RpcError &&
-        (error.class === 'refused' || error.code === PAYLOAD_TOO_LARGE);
-      if (!single && tooMany) this.batchMax = Math.max(1, Math.floor(calls.length / 2));
+      if (error instanceof RpcError && !single) this.#batchFailed(calls.length, error);
       throw error;
     }
   }
 
+  #batchFailed(size: number, { class: errorClass, code }: RpcError): void {
+    if (errorClass === 'rate_limited') return;
+    this.#batchFailures += 1;
+    if (errorClass === 'refused' || code === PAYLOAD_TOO_LARGE) this.#batch.refused(size);
+    else if (this.#batchFailures % FAILURES_MAX === 0) this.#batch.failed(size);
+  }
+
   async #post(body: string): Promise<unknown> {
     const signal = AbortSignal.timeout(REQUEST_MS_MAX);
+    let response: Response;
     let text: string;
     try {
-      const response = await fetch(this.#url, {
+      response = await fetch(this.#url, {
         method: 'POST',
         headers: this.#headers,
         body,
         redirect: 'manual',
         signal,
       });
-      if (response.status !== 200) {
-        await response.body?.cancel();
-        throw statusError(response);
-      }
       text = (await boundedBody(response, BODY_BYTES_MAX)).toString();
     } catch (error) {
-      if (error instanceof RpcError) throw error;
       if (error instanceof ResponseTooLongError) {
         throw new RpcError('http', error.message, { code: PAYLOAD_TOO_LARGE });
       }
       // `fetch` rejects with many kinds of errors; the signal distinguishes a timeout from the others.
       throw new RpcError(signal.aborted ? 'timeout' : 'network', this.label, { cause: error });
     }
+    if (response.status !== 200) return errorBody(response, text);
     try {
       return JSON.parse(text);
     } catch (cause) {
-      throw new RpcError('malformed', `${text.length} characters that are not JSON`, { cause });
+      throw new RpcError('malformed', `not JSON: ${beginningOf(text)}`, { cause });
     }
   }
 }
@@ -171,42 +197,72 @@ export function withoutCredentials(text: string) {
   return { url, headers: { authorization } };
 }
 
-function statusError({ status, headers }: Response): RpcError {
-  if (status !== TOO_MANY_REQUESTS)
-    return new RpcError('http', `status ${status}`, { code: status });
-  const given = headers.get('retry-after') ?? '';
-  // Seconds or a date. Limited, because with a wrong clock a date could mean hours.
+/**
+ * The body of a response with an error status, if it is a JSON-RPC error: many providers refuse a request this way.
+ * Throws RpcError with the provider's words otherwise.
+ */
+function errorBody({ status, headers }: Response, text: string): unknown {
+  if (status === TOO_MANY_REQUESTS) {
+    const retryAfterMs = retryAfter(headers.get('retry-after'));
+    throw new RpcError('rate_limited', `status 429: ${beginningOf(text)}`, {
+      code: status,
+      retryAfterMs,
+    });
+  }
+  try {
+    const body: unknown = JSON.parse(text);
+    const parsed = z.array(Answer).min(1).safeParse([body].flat());
+    if (parsed.success && parsed.data.every(({ error }) => isError(error))) return body;
+  } catch {
+    // An error page.
+  }
+  throw new RpcError('http', `status ${status}: ${beginningOf(text)}`, { code: status });
+}
+
+/** Milliseconds of a Retry-After header, seconds or a date. Limited, because with a wrong clock a date could mean hours. */
+function retryAfter(header: string | null): number {
+  const given = header ?? '';
   const waitMs = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
   const retryAfterMs = Number.isFinite(waitMs) ? waitMs : RATE_LIMIT_MS;
-  return new RpcError('rate_limited', 'status 429', {
-    code: status,
-    retryAfterMs: Math.min(Math.max(retryAfterMs, 0), RATE_LIMIT_MS_MAX),
-  });
+  return Math.min(Math.max(retryAfterMs, 0), RATE_LIMIT_MS_MAX);
 }
 
 function answersOf(body: unknown, single: boolean): ReadonlyMap<unknown, Answer> {
-  const parsed = z.array(Answer).safeParse(Array.isArray(body) ? body : [body]);
-  if (!parsed.success) throw new RpcError('shape', 'not a JSON-RPC response');
-  const [first] = parsed.data;
+  const items = Array.isArray(body) ? body : [body];
+  // A malformed item is a missing response to one call and does not affect the others.
+  const answers = items.flatMap((item) => Answer.safeParse(item).data ?? []);
+  const [first] = answers;
+  if (first === undefined) throw new RpcError('shape', 'not a JSON-RPC response');
   // One error instead of a batch: the node accepts no batches, or none of this size.
-  if (!single && !Array.isArray(body) && first?.error) throw refusal(first.error, 'batch');
-  // An error that cannot name its request has id null.
-  if (single && first?.error && first.id === null) throw refusal(first.error, 'request');
-  return new Map(parsed.data.toReversed().map((answer) => [answer.id, answer]));
+  if (!single && !Array.isArray(body) && isError(first.error)) throw refusal(first.error, 'batch');
+  // An error that cannot name its request.
+  if (single && isError(first.error) && typeof first.id !== 'number')
+    throw refusal(first.error, 'request');
+  return new Map(answers.toReversed().map((answer) => [answer.id, answer]));
 }
 
 function resultOf(answer: Answer | undefined, method: string): unknown {
   if (answer === undefined) return new RpcError('shape', `no response to ${method}`);
-  if (answer.error) return refusal(answer.error, method);
+  if (isError(answer.error)) return refusal(answer.error, method);
   if (answer.result === undefined) return new RpcError('shape', `neither result nor error`);
   return answer.result;
 }
 
-function refusal(error: { readonly code: number; readonly message: string }, what: string) {
-  if (error.code === TOO_MANY_REQUESTS) {
-    return new RpcError('rate_limited', what, { code: error.code, retryAfterMs: RATE_LIMIT_MS });
-  }
-  return new RpcError('refused', `${what}: ${error.message} (${error.code})`, { code: error.code });
+function isError(error: unknown): boolean {
+  return error !== undefined && error !== null;
+}
+
+function refusal(error: unknown, what: string): RpcError {
+  const { code, message } = ErrorObject.safeParse(error).data ?? {
+    code: 0,
+    message: String(error),
+  };
+  const said = `${what}: ${beginningOf(message === '' ? JSON.stringify(error) : message)} (${code})`;
+  const isRate =
+    code === TOO_MANY_REQUESTS ||
+    (!SIZE_WORDS.test(message) && (code === LIMIT_EXCEEDED || RATE_WORDS.test(message)));
+  if (isRate) return new RpcError('rate_limited', said, { code, retryAfterMs: RATE_LIMIT_MS });
+  return new RpcError('refused', said, { code });
 }
 
 export type PoolOptions = {

@@ -73,6 +73,14 @@ const Block = z.object({ ...BlockHead, transactions: z.array(Transaction) });
 export type Block = z.infer<typeof Block>;
 
 const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: Logs });
+/** `status` is 0 if the transaction was reverted. */
+const ReceiptStatus = Receipt.extend({ status: Quantity });
+
+const NO_BLOCK = {
+  latest: 'the node has no blocks yet',
+  finalized:
+    'the node knows no finalized block: set FINALITY to the number of blocks after which you trust one',
+};
 
 /** Filter of a search for logs; addresses in lower case. */
 export type LogFilter = {
@@ -92,7 +100,10 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
   return {
     blockNumber(tag: 'latest' | 'finalized'): Promise<number> {
       const call = { method: 'eth_getBlockByNumber', params: [tag, false] };
-      return pool.call(call, (header) => parsed(z.object({ number: Quantity }), header).number);
+      return pool.call(call, (header) => {
+        if (header === null) throw new RpcError('shape', NO_BLOCK[tag]);
+        return parsed(z.object({ number: Quantity }), header).number;
+      });
     },
     /** With transactions; undefined while no endpoint has it. */
     async block(number: number): Promise<Block | undefined> {
@@ -136,6 +147,16 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
     async receiptLogs(header: Header): Promise<readonly RangeLog[]> {
       const call = { method: 'eth_getBlockReceipts', params: [numberToHex(header.number)] };
       return inOrder(await pool.call(call, (answer) => logsOfReceipts(answer, header)));
+    },
+    /** Every log of one transaction of the block; none if it was reverted. */
+    async transactionLogs(hash: Hex, header: Header): Promise<readonly RangeLog[]> {
+      const call = { method: 'eth_getTransactionReceipt', params: [hash] };
+      return pool.call(call, (answer) => {
+        if (answer === null) throw new RpcError('lagging', `no receipt of ${hash}`);
+        const { blockHash, status, logs } = parsed(ReceiptStatus, answer);
+        if (blockHash === header.hash) return status === 0 ? [] : logs;
+        throw new RpcError('inconsistent', `the receipt of ${hash} is of another block`);
+      });
     },
     /** The longest list of a block's logs that any endpoint returns. */
     async logsByHash(
@@ -184,13 +205,22 @@ function blockOf<T extends { readonly number: number }>(
   throw new RpcError('inconsistent', `block ${block.number} instead of ${number}`);
 }
 
+/** Polygon syncs its state with Ethereum at blocks whose number is a multiple of this, by one last transaction. */
+const SPRINT_BLOCKS = 16;
+
+/** Erigon has no receipt for the transaction that syncs the state, whose logs are not in the bloom either. */
 function logsOfReceipts(answer: unknown, header: Header): RangeLog[] {
   if (answer === null) throw new RpcError('lagging', `no receipts of block ${header.number}`);
   const receipts = parsed(z.array(Receipt), answer);
   const has = new Set(receipts.map((receipt) => receipt.transactionHash as string));
   const logs = receipts.flatMap((receipt) => receipt.logs);
+  const missing = header.transactions.filter((hash) => !has.has(hash));
+  const isStateSync =
+    header.number % SPRINT_BLOCKS === 0 &&
+    missing.length === 1 &&
+    missing[0] === header.transactions.at(-1);
   const whole =
-    header.transactions.every((hash) => has.has(hash)) &&
+    (missing.length === 0 || isStateSync) &&
     receipts.every((receipt) => receipt.blockHash === header.hash) &&
     explains(logs, header.logsBloom);
   if (whole) return logs.filter((log) => covers(header.logsBloom, log));
@@ -208,19 +238,18 @@ export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
   throw new RpcError('shape', z.prettifyError(result.error));
 }
 
-/** About 200 bytes each. Most are order hashes, which do not recur. */
-const CACHED_ITEMS_MAX = 8_192;
-/** Cached, because the same contracts and wallets recur in every block. */
-const bits = new Map<string, readonly [number, number, number]>();
-
 /** False if no log of the block has this address or topic; true if one may have it. */
 export function mayContain(bloom: Bloom, item: Hex): boolean {
-  return bitsOf(item).every((bit) => ((bloom[bit >> 3] ?? 0) & (1 << (bit & 7))) !== 0);
+  return hasBits(bloom, cachedBitsOf(item));
+}
+
+function hasBits(bloom: Bloom, bits: readonly number[]): boolean {
+  return bits.every((bit) => ((bloom[bit >> 3] ?? 0) & (1 << (bit & 7))) !== 0);
 }
 
 /** True if the bloom has the log's address and topics, as it does for every log of the block. */
 export function covers(bloom: Bloom, log: Pick<ChainLog, 'address' | 'topics'>): boolean {
-  return mayContain(bloom, log.address) && log.topics.every((topic) => mayContain(bloom, topic));
+  return bitsOfLog(log).every((bits) => hasBits(bloom, bits));
 }
 
 /**
@@ -230,8 +259,8 @@ export function covers(bloom: Bloom, log: Pick<ChainLog, 'address' | 'topics'>):
 export function explains(logs: Iterable<Pick<ChainLog, 'address' | 'topics'>>, bloom: Bloom) {
   const left = Uint8Array.from(bloom);
   for (const log of logs) {
-    for (const item of [log.address, ...log.topics]) {
-      for (const bit of bitsOf(item)) left[bit >> 3] = (left[bit >> 3] ?? 0) & ~(1 << (bit & 7));
+    for (const bit of bitsOfLog(log).flat()) {
+      left[bit >> 3] = (left[bit >> 3] ?? 0) & ~(1 << (bit & 7));
     }
   }
   return left.every((byte) => byte === 0);
@@ -244,17 +273,34 @@ export function filled(bloom: Bloom): number {
   return set / (BLOOM_BYTES * 8);
 }
 
-function bitsOf(item: Hex): readonly [number, number, number] {
-  const known = bits.get(item);
+type Bits = readonly [number, number, number];
+
+/** Of its address and topics. Other topics than the first are mostly order hashes and wallets. */
+function bitsOfLog({ address, topics: [first, ...others] }: Pick<ChainLog, 'address' | 'topics'>) {
+  const recurring = first === undefined ? [address] : [address, first];
+  return [...recurring.map(cachedBitsOf), ...others.map(bitsOf)];
+}
+
+/** About 200 bytes each. */
+const CACHED_ITEMS_MAX = 8_192;
+const cachedBits = new Map<string, Bits>();
+
+/** For addresses and first topics, because the same contracts and events recur in every block. */
+function cachedBitsOf(item: Hex): Bits {
+  const known = cachedBits.get(item);
   if (known !== undefined) return known;
+  if (cachedBits.size >= CACHED_ITEMS_MAX) cachedBits.clear();
+  const found = bitsOf(item);
+  cachedBits.set(item, found);
+  return found;
+}
+
+function bitsOf(item: Hex): Bits {
   const hash = keccak256(Buffer.from(item.slice(2), 'hex'));
   const bit = (at: number) => {
     const place = (((hash[at] ?? 0) << 8) | (hash[at + 1] ?? 0)) & 2_047;
     // Bit 0 is the lowest of the last byte.
     return (BLOOM_BYTES - 1 - (place >> 3)) * 8 + (place & 7);
   };
-  const found = [bit(0), bit(2), bit(4)] as const;
-  if (bits.size >= CACHED_ITEMS_MAX) bits.clear();
-  bits.set(item, found);
-  return found;
+  return [bit(0), bit(2), bit(4)];
 }

@@ -53,7 +53,7 @@ async function follow(ledger: LedgerWriter, end: LedgerEnd, blocks: number[]): P
     metadata: new Metadata({ chain: CHAIN, gamma, logger, signal, onChange: nothing }),
     balances: new Balances({ rpc, token: CHAIN.collateral, logger, signal, onBalances: nothing }),
     progress: new FinalBlocksProgress({
-      ...{ logger, registry: new Registry(), notReady: {}, nodes: '' },
+      ...{ logger, registry: new Registry(), notReady: {}, rpcUrl: devnet.url },
     }),
     ...{ finality: 'finalized', startBlock: 0, resolutionsFrom: 0 },
     toBlock: await devnet.number('finalized'),

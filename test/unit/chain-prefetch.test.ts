@@ -85,4 +85,32 @@ describe('RangeSize', () => {
     size.read(1, FEW);
     expect(size.blocks).toBe(32);
   });
+
+  const grown = (size: RangeSize) => {
+    for (let i = 0; i < 20; i++) size.read(size.blocks, FEW);
+    return size.blocks;
+  };
+
+  test('stays below a refused size, and tries it again much later', () => {
+    const size = new RangeSize();
+    size.tooMany(32);
+    expect(size.blocks).toBe(16);
+    expect(grown(size)).toBeLessThan(35);
+    for (let i = 0; i < 30; i++) grown(size);
+    expect(size.blocks).toBeGreaterThan(64);
+  });
+
+  test('stays below a size that failed if a smaller one succeeds at once', () => {
+    const size = new RangeSize();
+    size.failed(32);
+    size.read(size.blocks, FEW);
+    expect(grown(size)).toBeLessThan(35);
+  });
+
+  test('forgets the failures of an outage, after which every size succeeds late', () => {
+    const size = new RangeSize();
+    for (const blocks of [32, 16, 8, 4, 2]) size.failed(blocks);
+    size.read(1, FEW, 5);
+    expect(grown(size)).toBe(10_000);
+  });
 });

@@ -152,6 +152,26 @@ describe('requests', () => {
     expect((await connect().listings([condition(1)])).size).toBe(0);
   });
 
+  test('have fewer ids if the service refuses many, or one of them', async () => {
+    for (let number = 1; number <= 10; number++) {
+      fake.list({ conditionId: condition(number), tags: ['a'], closed: number % 2 === 0 });
+    }
+    fake.control.fault = ({ search, searchParams }) => {
+      const isRefused =
+        searchParams.getAll('condition_ids').length > 3 || search.includes(condition(7));
+      return isRefused ? { status: 400 } : undefined;
+    };
+    const ids = Array.from({ length: 10 }, (_, i) => condition(i + 1));
+    const found = await connect().listings(ids);
+    expect([...found.keys()].toSorted()).toEqual(ids.filter((id) => id !== condition(7)));
+  });
+
+  test('that are refused say why', async () => {
+    fake.control.fault = () => ({ status: 403, body: '<h1>\n not from your country</h1>' });
+    const error = await failure(connect().newest(undefined));
+    expect(error.message).toContain('status 403: <h1> not from your country</h1>');
+  });
+
   test('all wait for the time in Retry-After', async () => {
     const gamma = connect();
     fake.control.fault = () => ({ status: 429, headers: { 'retry-after': '1' } });

@@ -31,7 +31,11 @@ export type EventGiven = {
 
 /** The fault of a request; undefined for a normal response. */
 export type Fault =
-  | { readonly status: number; readonly headers?: Readonly<Record<string, string>> }
+  | {
+      readonly status: number;
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly body?: string;
+    }
   | 'hang'
   | 'cut'
   | 'disconnect'
@@ -98,7 +102,7 @@ export async function startFakeGamma() {
     if (fault === 'hang') return;
     if (fault === 'disconnect') return void request.socket.destroy();
     if (typeof fault === 'object')
-      return void response.writeHead(fault.status, fault.headers).end();
+      return void response.writeHead(fault.status, fault.headers).end(fault.body);
     const { status, body } = bodyOf(url);
     const text = JSON.stringify(body);
     response.writeHead(status, { 'content-type': 'application/json' });

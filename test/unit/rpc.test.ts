@@ -89,6 +89,39 @@ describe('a request to a chain node', () => {
       expect(await classOf(call(await serve(answer)))).toBe(expected);
     }
   });
+
+  test('tells the words of the provider in one line, and only their beginning', async () => {
+    const page = `<html>\n  slow ${'x'.repeat(1_000)}`;
+    const url = await serve((_request, response) => response.writeHead(503).end(page));
+    const error = await call(url).catch((reason: unknown) => reason as Error);
+    expect((error as Error).message).toMatch(/^http: status 503: <html> slow x{200,300}$/);
+  });
+
+  test.each([
+    ['rate_limited', { code: -32005, message: 'limit exceeded' }],
+    [
+      'rate_limited',
+      { code: -32005, message: 'daily request count exceeded, request rate limited' },
+    ],
+    ['rate_limited', { code: '429', message: '' }],
+    ['rate_limited', 'Too many requests'],
+    ['rate_limited', { code: -32007, message: '15/second request limit reached' }],
+    ['rate_limited', { code: -32000, message: 'exceeded its compute units per second capacity' }],
+    ['refused', { code: -32005, message: 'query returned more than 10000 results' }],
+    ['refused', { code: -32602, message: 'block range limit exceeded' }],
+    ['refused', { code: -32000, message: 'execution reverted' }],
+    ['refused', {}],
+    ['refused', ''],
+    ['refused', false],
+  ])('is %s by the error %o, whatever the status is', async (expected, error) => {
+    for (const status of [200, 400, 500, 503]) {
+      const url = await serve(async (request, response) => {
+        const { id } = (await json(request)) as { readonly id: number };
+        response.writeHead(status).end(JSON.stringify({ jsonrpc: '2.0', id, error }));
+      });
+      expect(await classOf(call(url))).toBe(expected);
+    }
+  });
 });
 
 const [log] = receipt.result.logs;
