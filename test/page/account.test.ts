@@ -21,7 +21,7 @@ describe('the key', () => {
     expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).toBe('{}');
   });
 
-  test('is asked for, refused in the words of the server, and taken when it is right', async () => {
+  test('is requested; a wrong one shows the error of the server, a valid one opens the page', async () => {
     const { page } = await stage.at('/manage/streams', { key: '' });
     // As copied from the field's own placeholder; a header cannot contain it.
     await page.getByLabel('Key', { exact: true }).fill('fs_pro_…');

@@ -59,7 +59,7 @@ async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
   const api = service.pidOf('api');
   process.kill(api, 'SIGSTOP');
   try {
-    // What was under way has arrived as soon as a second brings nothing more.
+    // If nothing arrives for a second, nothing is in flight.
     await until(async () => {
       const latest = await position(page);
       await delay(1_000);

@@ -98,7 +98,7 @@ test('opens with the newest matches that fit, and the row pointed at stays while
     await page.keyboard.press('Escape');
     await expect.poll(() => page.locator('.detail').count()).toBe(0);
   }
-  // What is held still settles: pending rows become final, or void, in their places.
+  // Held rows still settle: pending ones become final or void in place.
   const held = await positions(page);
   await page.getByRole('button', { name: 'Pause' }).focus();
   await page.mouse.move(scroller.x - 40, scroller.y - 30);

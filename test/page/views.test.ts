@@ -18,7 +18,7 @@ import { useStage } from './stage.ts';
 
 const stage = useStage();
 
-/** What is shown when each view is loaded. */
+/** An element that each view shows once it has loaded. */
 const READY = {
   home: '.leaders tbody tr',
   markets: '.market-table tbody tr',

@@ -6,11 +6,10 @@ import { TOPICS } from '../../ingest/decode.ts';
 import { connectRpc, explains } from '../../ingest/rpc.ts';
 import { RpcError } from '../../ingest/rpc-pool.ts';
 import {
-  type Call,
   CHAIN,
   factsOfChain,
   type Misbehave,
-  type Reply,
+  results,
   type StillDevnet,
   startEndpoint,
   startStillDevnet,
@@ -54,16 +53,6 @@ async function places(urls: string, attempts = 1) {
   }
 }
 
-/** Changes the results of one method. */
-function result(method: string, change: (result: never, call: Call) => unknown): Misbehave {
-  return (calls, replies) =>
-    replies.map((reply): Reply => {
-      const call = calls.find(({ id }) => id === reply.id);
-      if (call?.method !== method) return reply;
-      return { id: reply.id, result: change(reply.result as never, call) };
-    });
-}
-
 /** A result once spoiled and well ever after. */
 function once(spoil: Misbehave): Misbehave {
   let isSpoiled = false;
@@ -86,15 +75,15 @@ const SPOILED: Readonly<Record<string, Misbehave>> = {
   'answers to other requests': (_calls, replies) =>
     replies.map((reply) => ({ ...reply, id: reply.id - 1_000 })),
   'answers left out of a batch': (_calls, replies) => replies.slice(1),
-  'null for blocks': result('eth_getBlockByNumber', () => null),
-  'the previous block': result('eth_getBlockByNumber', (block: BlockText) => ({
+  'null for blocks': results('eth_getBlockByNumber', () => null),
+  'the previous block': results('eth_getBlockByNumber', (block: BlockText) => ({
     ...block,
     number: '0x1',
   })),
-  'logs whose data is no hex': result('eth_getLogs', (logs: LogText[]) =>
+  'logs whose data is no hex': results('eth_getLogs', (logs: LogText[]) =>
     logs.map((log, i) => (i === 3 ? { ...log, data: log.data.replace(/.$/, 'z') } : log)),
   ),
-  'a block of another fork': result('eth_getBlockByNumber', (block: BlockText) => ({
+  'a block of another fork': results('eth_getBlockByNumber', (block: BlockText) => ({
     ...block,
     hash: `0x${'ab'.repeat(32)}`,
   })),
@@ -178,7 +167,7 @@ describe('a range of blocks', () => {
 
   for (const [fault, change] of Object.entries(FALSE_LOGS)) {
     test(`${fault}: never accepted`, async () => {
-      const bad = await startEndpoint(devnet.url, result('eth_getLogs', change));
+      const bad = await startEndpoint(devnet.url, results('eth_getLogs', change));
       try {
         const urls = `${bad.url},${devnet.url}`;
         expect(await places(urls, 5)).toEqual(expected);
@@ -202,7 +191,7 @@ describe('a range of blocks', () => {
     let left = 0;
     const bad = await startEndpoint(
       devnet.url,
-      result('eth_getLogs', (logs: LogText[]) => {
+      results('eth_getLogs', (logs: LogText[]) => {
         const fills = logs.filter(({ topics: [topic] }) => topic === TOPICS.orderFilled);
         const [maker] = fills;
         if (maker !== undefined) left += 1;
@@ -222,7 +211,7 @@ describe('a range of blocks', () => {
       calls[0]?.method === 'eth_getBlockReceipts'
         ? replies.map(({ id }) => ({ id, error: { code: -32601, message: 'no such method' } }))
         : undefined;
-    const forgets = result('eth_getLogs', (logs: LogText[], { params: [filter] }) =>
+    const forgets = results('eth_getLogs', (logs: LogText[], { params: [filter] }) =>
       (filter as { blockHash?: string }).blockHash === undefined ? [] : logs,
     );
     const bad = await startEndpoint(
@@ -292,7 +281,7 @@ describe('a range of blocks', () => {
     await expect(rpc.header(1)).rejects.toThrow(/chain 137/);
     const polygon = await startEndpoint(
       devnet.url,
-      result('eth_chainId', () => '0x89'),
+      results('eth_chainId', () => '0x89'),
     );
     try {
       expect(await places(`${polygon.url},${devnet.url}`)).toEqual(expected);

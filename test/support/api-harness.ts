@@ -199,7 +199,7 @@ export function nextOf(headers: Headers): string | undefined {
   return /^<([^>]+)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1];
 }
 
-/** The pages of a list, of which each is asked for when the one before was looked at. */
+/** Yields the pages of a list. Requests each page only after the caller has handled the previous one. */
 export async function* pagesOf(url: string, path: string, key: string) {
   for (let next: string | undefined = path; next !== undefined; ) {
     const page: Awaited<ReturnType<typeof get>> = await get(url + next, key);

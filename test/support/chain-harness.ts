@@ -183,3 +183,13 @@ export async function startEndpoint(target: string, misbehave: Misbehave) {
     },
   };
 }
+
+/** For `startEndpoint`: changes the results of one method. */
+export function results(method: string, change: (result: never, call: Call) => unknown): Misbehave {
+  return (calls, replies) =>
+    replies.map((reply): Reply => {
+      const call = calls.find(({ id }) => id === reply.id);
+      if (call?.method !== method) return reply;
+      return { id: reply.id, result: change(reply.result as never, call) };
+    });
+}
