@@ -194,7 +194,10 @@ async function* fold(
         const rows = positions.apply(event);
         if (rows.length > 0) events.push({ blockHash, rows });
         from += 1;
-        if (from % EVENTS_AT_ONCE === 0) await setImmediate();
+        if (from % EVENTS_AT_ONCE !== 0) continue;
+        await setImmediate();
+        // Nothing of this chunk is stored yet, and the positions are discarded.
+        if (options.signal.aborted) return;
       }
       const isWhole = from === arrived.events.length;
       yield { events, facts, reached: isWhole ? arrived.reached : undefined };

@@ -32,8 +32,21 @@ for (let n = 0; n < FRAMES; n++) {
   frames.push(await page.screenshot({ clip: { ...box, height: ROWS_PIXELS } }));
   await delay(FRAME_MS);
 }
+const picture = animated(frames, FRAME_MS);
+// A browser must be able to play what is published.
+const played = await page.evaluate(`(async () => {
+  const decoder = new ImageDecoder({
+    data: Uint8Array.fromBase64('${picture.toString('base64')}'),
+    type: 'image/png',
+  });
+  await Promise.all([decoder.completed, decoder.tracks.ready]);
+  const count = decoder.tracks.selectedTrack.frameCount;
+  for (let frameIndex = 0; frameIndex < count; frameIndex++) await decoder.decode({ frameIndex });
+  return count;
+})()`);
+if (played !== FRAMES) throw new Error(`${played} of ${FRAMES} pictures can be played`);
 mkdirSync(SCREENSHOTS, { recursive: true });
-writeFileSync(join(SCREENSHOTS, 'tape.png'), animated(frames, FRAME_MS));
+writeFileSync(join(SCREENSHOTS, 'tape.png'), picture);
 await browser.close();
 await up.stop();
 directory.remove();
