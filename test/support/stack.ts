@@ -104,7 +104,9 @@ export async function startClickHouse(data: string) {
     await stopEngine(child);
     throw error;
   }
-  const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
+  // While other engines start on the same core, a statement takes longer than the service allows.
+  const timeout = { requestTimeoutMs: 120_000 };
+  const client = connectClickHouse({ url, database: DATABASE, name: 'test', ...timeout });
   return {
     url,
     client,
