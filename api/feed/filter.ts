@@ -104,7 +104,7 @@ export function matches(filter: Filter, facts: Facts): boolean {
     (filter.tags.size === 0 || facts.tags.some((tag) => filter.tags.has(tag))) &&
     within(facts.usdc, filter.usdcMin, filter.usdcMax) &&
     within(facts.shares, filter.sharesMin, filter.sharesMax) &&
-    (filter.priceMin === null || comparePrice(facts, filter.priceMin) >= 0n) &&
+    (filter.priceMin === null || reachesPrice(facts, filter.priceMin)) &&
     (filter.priceMax === null || comparePrice(facts, filter.priceMax) <= 0n)
   );
 }
@@ -114,10 +114,19 @@ function within(amount: bigint, min: bigint | null, max: bigint | null): boolean
 }
 
 /**
+ * A market buy at 66 cents spends floor(0.66 · shares) micro-USDC, so its quotient may lie just below its price: it
+ * passes if the price at which it would have spent a micro-USDC more is above the bound.
+ */
+function reachesPrice({ usdc, shares }: Facts, bound: Fraction): boolean {
+  const more = { usdc: usdc + 1n, shares };
+  return comparePrice({ usdc, shares }, bound) >= 0n || comparePrice(more, bound) > 0n;
+}
+
+/**
  * The sign of price · 100 − bound. Cross multiplication avoids rounding. A fill of no shares has no price: it
  * compares as infinite, or as equal if it moved no money either.
  */
-function comparePrice({ usdc, shares }: Facts, bound: Fraction): bigint {
+function comparePrice({ usdc, shares }: Pick<Facts, 'usdc' | 'shares'>, bound: Fraction): bigint {
   return usdc * 100n * bound.denominator - bound.numerator * shares;
 }
 

@@ -4,6 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { Problem } from '../../api/errors.ts';
 import { FilterIndex, factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
 import { parseFeedQuery } from '../../api/feed/route.ts';
+import golden from '../fixtures/market-2182202.json' with { type: 'json' };
+import prices from '../fixtures/prices.json' with { type: 'json' };
 import { generator, SEED as TEST_SEED } from '../support/seed.ts';
 import { address, fill, market, match, naivelyPasses, randomMatch } from './feed-matches.ts';
 
@@ -76,13 +78,41 @@ describe('matches', () => {
     const third = { usdc: 3_333_333n, shares: 10_000_000n };
     expect(passes('min_price=33.33333', third)).toBe(true);
     expect(passes('max_price=33.33333', third)).toBe(true);
-    expect(passes('min_price=33.333330000000000000000000000001', third)).toBe(false);
+    expect(passes('min_price=33.33333999999999', third)).toBe(true);
+    expect(passes('min_price=33.33334', third)).toBe(false);
     expect(passes('max_price=33.333329999999999999999999999999', third)).toBe(false);
     expect(passes('min_usdc=3.333333&max_usdc=3.333333', third)).toBe(true);
     expect(passes('min_usdc=3.3333330001', third)).toBe(false);
     expect(passes('max_usdc=3.3333329999', third)).toBe(false);
     expect(passes('max_usdc=3.3333339999', third)).toBe(true);
     expect(passes('min_shares=10&max_shares=1e1', third)).toBe(true);
+  });
+
+  test.each(prices.legs)('finds $shares shares for $usdc at $price cents', ({ price, ...leg }) => {
+    const taker = { usdc: BigInt(leg.usdc), shares: BigInt(leg.shares) };
+    expect(passes(`min_price=${price}&max_price=${price}`, taker)).toBe(true);
+    expect(passes(`min_price=${price + 0.1}`, taker)).toBe(false);
+    expect(passes(`max_price=${price - 0.1}`, taker)).toBe(false);
+  });
+
+  test('finds every buy of a real market that spent whole micro-USDC, at its tick', () => {
+    const buys = golden.traders.flatMap(({ fills }) =>
+      fills
+        .filter(([, , side, , , , isTaker]) => isTaker && side === 'BUY')
+        .map(([, , , shares, usdc]) => ({
+          usdc: BigInt(String(usdc)),
+          shares: BigInt(String(shares)),
+        })),
+    );
+    // Other buys took several prices.
+    const atTick = buys.flatMap((buy) => {
+      const cents = (buy.usdc * 100n + buy.shares - 1n) / buy.shares;
+      return (cents * buy.shares) / 100n === buy.usdc ? [{ buy, cents }] : [];
+    });
+    expect([buys.length, atTick.length]).toEqual([707, 626]);
+    for (const { buy, cents } of atTick) {
+      expect(passes(`min_price=${cents}&max_price=${cents}`, buy)).toBe(true);
+    }
   });
 
   test('is exact for the largest amounts', () => {

@@ -107,10 +107,10 @@ export function naivelyPasses(query: string, match: FeedMatch): boolean {
   const series = match.market.seriesSlug.toLowerCase();
   const anyOf = (wanted: string[], had: string[]) =>
     wanted.length === 0 || wanted.some((one) => had.includes(one));
-  const inBounds = (name: string, value: number, unit: number) => {
+  const inBounds = (name: string, value: number, unit: number, below = value) => {
     const bound = (which: string) => Math.round(Number(given.get(`${which}_${name}`)) * 1e4) * unit;
     return (
-      (!given.has(`min_${name}`) || value * 1e4 >= bound('min')) &&
+      (!given.has(`min_${name}`) || value * 1e4 >= bound('min') || below * 1e4 > bound('min')) &&
       (!given.has(`max_${name}`) || value * 1e4 <= bound('max'))
     );
   };
@@ -122,6 +122,6 @@ export function naivelyPasses(query: string, match: FeedMatch): boolean {
     anyOf(list('series'), [series]) &&
     inBounds('usdc', usdc, 1e6) &&
     inBounds('shares', shares, 1e6) &&
-    inBounds('price', usdc * 100, shares)
+    inBounds('price', usdc * 100, shares, (usdc + 1) * 100)
   );
 }

@@ -4,7 +4,7 @@ import type { ChainLog } from '../../ingest/decode.ts';
 import atlasReceipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 import atlasTx from '../fixtures/atlas-0001-tx.json' with { type: 'json' };
 
-/** Number of runs of a random test: a tenth, unless PROPERTIES=long, as in `npm test`. */
+/** Number of runs of a random test: a tenth, unless PROPERTIES=long, as in `npm run test:all`. */
 export function runs(long: number): number {
   return process.env.PROPERTIES === 'long' ? long : Math.ceil(long / 10);
 }
