@@ -60,10 +60,11 @@ export function inOrder(...pairs: readonly (readonly [min: string, max: string])
   };
 }
 
-/** `true` or `false`. */
-export const flag = parameter('true or false', { type: 'boolean' }, (text) =>
-  text === 'true' || text === 'false' ? text === 'true' : undefined,
-);
+/** `true` or `false`, also as `True`, `TRUE` or `1`, which clients in other languages send. */
+export const flag = parameter('true or false', { type: 'boolean' }, (text) => {
+  if (/^(true|True|TRUE|1)$/.test(text)) return true;
+  return /^(false|False|FALSE|0)$/.test(text) ? false : undefined;
+});
 
 export const ADDRESS = /^0[xX][0-9a-fA-F]{40}$/;
 const CONDITION_ID = /^0[xX][0-9a-fA-F]{64}$/;

@@ -17,7 +17,7 @@ import { createCallerSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { type Caller, callerOf } from '../auth/keys.ts';
 import { Problem, unavailable } from '../errors.ts';
-import { ADDRESS, type MarketKey, parse, parseMarketKey } from '../parameters.ts';
+import { ADDRESS, flag, type MarketKey, parse, parseMarketKey } from '../parameters.ts';
 import { abortedWith } from '../routes.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -358,14 +358,9 @@ const Markets = List.pipe(
     .max(MARKETS_MAX),
 );
 
-export const Finality = z
-  .enum(['true', 'false'], 'must be true or false')
-  .default('false')
-  .transform((text) => text === 'true')
-  .meta({
-    ...{ type: 'boolean', default: false },
-    description: 'true: also send `event: final` when a delivered match is in a final block',
-  });
+export const Finality = flag
+  .default(false)
+  .describe('true: also send `event: final` when a delivered match is in a final block');
 
 const Decimal = z
   .string('must be given once')

@@ -574,7 +574,7 @@ describe('/docs', () => {
 function refusedOf(schema: z.core.JSONSchema.JSONSchema): string[] {
   const { type, enum: allowed, minimum, maximum, minLength, maxLength, pattern, items } = schema;
   if (allowed !== undefined) return ['', 'no-such-value'];
-  if (type === 'boolean') return ['', 'yes', '1'];
+  if (type === 'boolean') return ['', 'yes', 'tRUE', '2'];
   if (type === 'array') return refusedOf(items as z.core.JSONSchema.JSONSchema);
   if (type === 'string') {
     const long = maxLength === undefined ? [] : ['x'.repeat(maxLength + 1)];

@@ -4,6 +4,7 @@ import { Problem } from '../../api/errors.ts';
 import {
   address,
   decimal,
+  flag,
   instant,
   integer,
   marketId,
@@ -54,6 +55,17 @@ describe('decimal', () => {
       expect(parsed(decimal(0, 100), text)).toMatch(/expected a number from 0 to 100$/);
     },
   );
+});
+
+describe('flag', () => {
+  test('takes what clients of other languages send', () => {
+    for (const text of ['true', 'True', 'TRUE', '1']) expect(parsed(flag, text)).toBe(true);
+    for (const text of ['false', 'False', 'FALSE', '0']) expect(parsed(flag, text)).toBe(false);
+  });
+
+  test.each(['', 'yes', 'tRUE', '2', ' true'])('refuses %j', (text) => {
+    expect(parsed(flag, text)).toMatch(/expected true or false$/);
+  });
 });
 
 describe('oneOf', () => {

@@ -31,6 +31,8 @@ const STOP_SECONDS_MAX = 3;
 
 // libuv reads this when its first thread starts, which has not happened yet.
 process.env.UV_THREADPOOL_SIZE ??= String(THREADS);
+// Otherwise now() and dates without a zone would be those of the machine.
+process.env.TZ = 'UTC';
 
 try {
   await main();
