@@ -28,7 +28,8 @@ export default defineConfig({
         testTimeout: seconds * 1_000,
         // The default of one second is too short while other tests run.
         expect: { poll: { timeout: Math.min(seconds, 240) * 500, interval: 100 } },
-        hookTimeout: Math.max(seconds, 120) * 1_000,
+        // A hook starts whole stores.
+        hookTimeout: Math.max(seconds, 240) * 1_000,
         // Unit tests leave nothing behind, so files share a process: that takes half the time.
         isolate: name !== 'unit',
       },
