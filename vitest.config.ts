@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 /** The time after which a test hangs, by lane. Tests of processes wait for kills, outages and restarts. */
@@ -16,8 +17,8 @@ const SETUPS: Readonly<Record<string, string>> = {
 export default defineConfig({
   test: {
     pool: 'forks',
-    // On two cores. Tests wait for a third of their time.
-    maxWorkers: 3,
+    // Tests wait for a third of their time.
+    maxWorkers: Math.ceil(availableParallelism() * 1.5),
     projects: Object.entries(LANES).map(([name, seconds]) => ({
       extends: true,
       test: {

@@ -283,6 +283,13 @@ describe('the document', () => {
   );
 });
 
+/** A new key of an account of its own. Until the api knows it, its requests count for their address. */
+async function knownKey(tier: 'demo' | 'pro'): Promise<string> {
+  const key = await issueKey(seeded.nats.bucket, tier);
+  await get(`${url}/sessions`, key);
+  return key;
+}
+
 describe('live responses', () => {
   test('of every path match the document', async () => {
     for (const { path, operation } of operations()) {
@@ -323,7 +330,7 @@ describe('live responses', () => {
 
   test('to too many requests are a 429 with the time to wait', async () => {
     for (const { path, operation } of operations()) {
-      const key = await issueKey(seeded.nats.bucket, 'demo');
+      const key = await knownKey('demo');
       // They count before their parameters are checked.
       const target = `${url}${fill(path, { address: 'x', id: '!', id_or_slug: '!' })}?limit=x`;
       // On a slow machine, these requests may take more than a second.
@@ -342,7 +349,7 @@ describe('live responses', () => {
     for (const { path, operation } of operations()) {
       expectDescribed(operation, await get(url + fill(path, knownOf(path)), undefined));
       const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77', id_or_slug: '77' });
-      const key = await issueKey(seeded.nats.bucket, 'demo');
+      const key = await knownKey('demo');
       expectDescribed(operation, await get(url + unknown, key));
     }
   });
@@ -357,7 +364,7 @@ describe('live responses', () => {
       );
       if (market === undefined) continue;
       count += 1;
-      const key = await issueKey(seeded.nats.bucket, 'pro');
+      const key = await knownKey('pro');
       const names = ['0', '424242', '9223372036854775807'];
       if (market.schema.type !== 'integer') names.push('no-such-market');
       // A filter takes any condition id.
@@ -376,9 +383,7 @@ describe('live responses', () => {
 
   test('to what a parameter may not be are a 400 that names it', async () => {
     for (const { path, operation } of readable()) {
-      const key = await issueKey(seeded.nats.bucket, 'pro');
-      // Until the api knows a new key, its requests count for their address.
-      await get(`${url}/sessions`, key);
+      const key = await knownKey('pro');
       const given = operation.parameters
         .filter((one) => one.in !== 'header')
         .flatMap((one) => refusedOf(one.schema).map((text) => ({ ...one, text })))
@@ -415,7 +420,7 @@ describe('live responses', () => {
     for (const key of [seeded.key, seeded.individualKey]) {
       expect((await get(target, key)).status).toBe(200);
     }
-    const refused = await get(target, await issueKey(seeded.nats.bucket, 'demo'));
+    const refused = await get(target, await knownKey('demo'));
     expect([refused.status, refused.body.error]).toEqual([403, 'tier_required']);
     expect(refused.body.detail).toMatch(says);
     expectDescribed(operationOf(path), refused);
@@ -429,7 +434,7 @@ describe('live responses', () => {
 
   test('to any parameters match the document, and none is 5xx', async () => {
     for (const { path, operation } of operations()) {
-      const key = await issueKey(seeded.nats.bucket, 'pro');
+      const key = await knownKey('pro');
       const values = fc.record(
         Object.fromEntries(operation.parameters.map((one) => [one.name, textOf(one)])),
         { requiredKeys: operation.parameters.filter((one) => one.required).map((one) => one.name) },
@@ -484,7 +489,7 @@ describe('responses to bodies', () => {
     ['post', '/v2/traders/batch'],
   ] as const)('of %s %s fit the document, whatever is sent', async (method, path) => {
     const operation = operationOf(path, method);
-    const key = await issueKey(seeded.nats.bucket, 'pro');
+    const key = await knownKey('pro');
     const filled = fill(path, { id: await makeStream(key) });
     const seen = new Set<number>();
     await fc.assert(
@@ -515,7 +520,7 @@ describe('responses to bodies', () => {
   });
 
   test('of delete match the document', async () => {
-    const key = await issueKey(seeded.nats.bucket, 'pro');
+    const key = await knownKey('pro');
     const id = await makeStream(key);
     const operation = operationOf('/streams/{id}', 'delete');
     for (const status of [200, 404]) {
