@@ -19,8 +19,8 @@ CREATE VIEW analyst.fills
     `is_taker` Bool COMMENT 'true for the taker of the match, false for its makers',
     `shares` Decimal(38, 6) COMMENT 'outcome shares',
     `usdc` Decimal(38, 6) COMMENT 'USDC paid or received, without fee',
-    `price` Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
-    `price_yes` Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this fill, rounded down: for outcome 1, 1 less its price; NULL for no shares',
+    `price` Decimal(38, 6) COMMENT 'USDC a share, rounded to nearest; 0 for no shares',
+    `price_yes` Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this fill, rounded to nearest: for outcome 1, 1 less its price; NULL for no shares',
     `signed_shares` Decimal(38, 6) COMMENT 'shares of outcome 0 bought, or sold if negative; to buy outcome 1 is to sell outcome 0',
     `fee` Decimal(38, 6) COMMENT 'USDC of fee paid',
     `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised by what the fill closed, net of fees',
@@ -45,8 +45,8 @@ AS SELECT
     is_taker,
     toDecimal128(b.shares, 6) / 1000000 AS shares,
     toDecimal128(b.usdc, 6) / 1000000 AS usdc,
-    if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
-    if(b.shares = 0, NULL, least(1, greatest(0, toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 6) / greatest(b.shares, 1)))) AS price_yes,
+    toDecimal128(if(b.shares = 0, 0, round(toDecimal128(b.usdc, 12) / greatest(b.shares, 1), 6)), 6) AS price,
+    if(b.shares = 0, NULL, toDecimal128(least(1, greatest(0, round(toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 12) / greatest(b.shares, 1), 6))), 6)) AS price_yes,
     toDecimal128(if((side = 'BUY') = (outcome_index = 0), b.shares, -b.shares), 6) / 1000000 AS signed_shares,
     toDecimal128(b.fee, 6) / 1000000 AS fee,
     toDecimal128(b.realised_pnl, 6) / 1000000 AS realised_pnl,
@@ -66,7 +66,7 @@ CREATE VIEW analyst.holders
     `shares` Decimal(38, 6) COMMENT 'outcome shares held; each pays 1 USDC if the outcome wins',
     `cost_basis` Decimal(38, 6) COMMENT 'USDC paid for these shares, without fees',
     `open_fees` Decimal(38, 6) COMMENT 'USDC of fees paid on these shares, realised when they are closed',
-    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded down',
+    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded to nearest',
     `mark` Decimal(38, 6) COMMENT 'price of the outcome in the newest match of the market, or its payout once resolved',
     `mark_source` String COMMENT 'last_match or resolution; none while the first match is being stored',
     `marked_at` Nullable(DateTime('UTC')) COMMENT 'time of that match or resolution, UTC; NULL for none',
@@ -86,7 +86,7 @@ AS SELECT
     toDecimal128(position_shares, 6) / 1000000 AS shares,
     toDecimal128(position_cost, 6) / 1000000 AS cost_basis,
     toDecimal128(position_fees, 6) / 1000000 AS open_fees,
-    toDecimal128(position_cost, 6) / position_shares AS average_price,
+    toDecimal128(round(toDecimal128(position_cost, 12) / position_shares, 6), 6) AS average_price,
     multiIf(mark_whole = 0, toDecimal128(0, 6), position_outcome = 0, mark_price, 1 - mark_price) AS mark,
     multiIf(mark_version = 0, 'none', is_resolution, 'resolution', 'last_match') AS mark_source,
     nullIf(mark_time, toDateTime(0, 'UTC')) AS marked_at,
@@ -96,7 +96,7 @@ FROM
 (
     SELECT
         *,
-        least(1, greatest(0, toDecimal128(mark_usdc, 6) / greatest(mark_whole, 1))) AS mark_price,
+        toDecimal128(least(1, greatest(0, round(toDecimal128(mark_usdc, 12) / greatest(mark_whole, 1), 6))), 6) AS mark_price,
         toInt128(position_shares) * if(position_outcome = 0, mark_usdc, mark_whole - mark_usdc) AS product,
         intDivOrZero(product, mark_whole) - ((product < 0) AND (moduloOrZero(product, mark_whole) != 0)) AS position_worth
     FROM
@@ -245,7 +245,7 @@ AS SELECT
     dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(s.condition_id))) AS category,
     dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(s.condition_id)), []) AS tags,
     dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(s.condition_id)), '') AS series,
-    if(s.mark_shares = 0, toDecimal128(0, 6), least(1, greatest(0, toDecimal128(s.mark_usdc, 6) / greatest(s.mark_shares, 1)))) AS mark,
+    toDecimal128(if(s.mark_shares = 0, 0, least(1, greatest(0, round(toDecimal128(s.mark_usdc, 12) / greatest(s.mark_shares, 1), 6)))), 6) AS mark,
     multiIf(s.resolved_at > 0, 'resolution', s.mark_shares > 0, 'last_match', 'none') AS mark_source,
     nullIf(s.marked_at, toDateTime(0, 'UTC')) AS marked_at,
     toDecimal128(s.change_24h, 6) / 1000000 AS change_24h,
@@ -359,7 +359,7 @@ CREATE VIEW analyst.positions
     `shares` Decimal(38, 6) COMMENT 'outcome shares held; each pays 1 USDC if the outcome wins',
     `cost_basis` Decimal(38, 6) COMMENT 'USDC paid for these shares, without fees',
     `open_fees` Decimal(38, 6) COMMENT 'USDC of fees paid on these shares, realised when they are closed',
-    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded down',
+    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded to nearest',
     `mark` Decimal(38, 6) COMMENT 'price of the outcome in the newest match of the market, or its payout once resolved',
     `mark_source` String COMMENT 'last_match or resolution; none while the first match is being stored',
     `marked_at` Nullable(DateTime('UTC')) COMMENT 'time of that match or resolution, UTC; NULL for none',
@@ -382,7 +382,7 @@ AS SELECT
     toDecimal128(position_shares, 6) / 1000000 AS shares,
     toDecimal128(position_cost, 6) / 1000000 AS cost_basis,
     toDecimal128(position_fees, 6) / 1000000 AS open_fees,
-    toDecimal128(position_cost, 6) / position_shares AS average_price,
+    toDecimal128(round(toDecimal128(position_cost, 12) / position_shares, 6), 6) AS average_price,
     multiIf(mark_whole = 0, toDecimal128(0, 6), position_outcome = 0, mark_price, 1 - mark_price) AS mark,
     multiIf(mark_version = 0, 'none', is_resolution, 'resolution', 'last_match') AS mark_source,
     nullIf(mark_time, toDateTime(0, 'UTC')) AS marked_at,
@@ -395,7 +395,7 @@ FROM
 (
     SELECT
         *,
-        least(1, greatest(0, toDecimal128(mark_usdc, 6) / greatest(mark_whole, 1))) AS mark_price,
+        toDecimal128(least(1, greatest(0, round(toDecimal128(mark_usdc, 12) / greatest(mark_whole, 1), 6))), 6) AS mark_price,
         toInt128(position_shares) * if(position_outcome = 0, mark_usdc, mark_whole - mark_usdc) AS product,
         intDivOrZero(product, mark_whole) - ((product < 0) AND (moduloOrZero(product, mark_whole) != 0)) AS position_worth
     FROM
@@ -462,11 +462,11 @@ CREATE VIEW analyst.prices_1m
     `tags` Array(String) COMMENT 'tags of the market, as of now',
     `series` String COMMENT 'series of the market, or empty',
     `minute` DateTime('UTC') COMMENT 'start of the minute, UTC',
-    `open` Decimal(38, 6) COMMENT 'price of outcome 0 in the first match, rounded down',
-    `high` Decimal(38, 6) COMMENT 'highest price of outcome 0',
-    `low` Decimal(38, 6) COMMENT 'lowest price of outcome 0',
+    `open` Decimal(38, 6) COMMENT 'price of outcome 0 in the first match, rounded to nearest',
+    `high` Decimal(38, 6) COMMENT 'highest price of outcome 0, less than a micro-USD away',
+    `low` Decimal(38, 6) COMMENT 'lowest price of outcome 0, rounded down',
     `close` Decimal(38, 6) COMMENT 'price of outcome 0 in the last match',
-    `vwap` Decimal(38, 6) COMMENT 'average price of outcome 0, weighted by shares, rounded down',
+    `vwap` Decimal(38, 6) COMMENT 'average price of outcome 0, weighted by shares, rounded to nearest',
     `volume` Decimal(38, 6) COMMENT 'USDC that the takers paid or received: each match once',
     `shares` Decimal(38, 6) COMMENT 'shares of these matches',
     `matches` UInt64 COMMENT 'number of matches'
@@ -480,11 +480,11 @@ AS SELECT
     dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_bytes)), []) AS tags,
     dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(condition_bytes)), '') AS series,
     minute,
-    least(1, greatest(0, toDecimal128(first_match.usdc, 6) / first_match.shares)) AS open,
-    toDecimal128(highest, 6) / 1000000 AS high,
+    toDecimal128(least(1, greatest(0, round(toDecimal128(first_match.usdc, 12) / first_match.shares, 6))), 6) AS open,
+    greatest(toDecimal128(highest, 6) / 1000000, open, close) AS high,
     toDecimal128(lowest, 6) / 1000000 AS low,
-    least(1, greatest(0, toDecimal128(last_match.usdc, 6) / last_match.shares)) AS close,
-    least(1, greatest(0, toDecimal128(usdc_sum, 6) / shares_sum)) AS vwap,
+    toDecimal128(least(1, greatest(0, round(toDecimal128(last_match.usdc, 12) / last_match.shares, 6))), 6) AS close,
+    toDecimal128(least(1, greatest(0, round(toDecimal128(usdc_sum, 12) / shares_sum, 6))), 6) AS vwap,
     toDecimal128(volume_sum, 6) / 1000000 AS volume,
     toDecimal128(shares_sum, 6) / 1000000 AS shares,
     match_count AS matches
@@ -727,8 +727,8 @@ CREATE VIEW analyst.trades
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
     `shares` Decimal(38, 6) COMMENT 'outcome shares',
     `usdc` Decimal(38, 6) COMMENT 'USDC that the taker paid or received, without fee',
-    `price` Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
-    `price_yes` Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this match, rounded down: for outcome 1, 1 less its price; NULL for no shares',
+    `price` Decimal(38, 6) COMMENT 'USDC a share, rounded to nearest; 0 for no shares',
+    `price_yes` Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this match, rounded to nearest: for outcome 1, 1 less its price; NULL for no shares',
     `signed_shares` Decimal(38, 6) COMMENT 'shares of outcome 0 that the taker bought, or sold if negative; to buy outcome 1 is to sell outcome 0',
     `fee` Decimal(38, 6) COMMENT 'USDC of fee that the taker paid'
 )
@@ -750,8 +750,8 @@ AS SELECT
     side,
     toDecimal128(b.shares, 6) / 1000000 AS shares,
     toDecimal128(b.usdc, 6) / 1000000 AS usdc,
-    if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
-    if(b.shares = 0, NULL, least(1, greatest(0, toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 6) / greatest(b.shares, 1)))) AS price_yes,
+    toDecimal128(if(b.shares = 0, 0, round(toDecimal128(b.usdc, 12) / greatest(b.shares, 1), 6)), 6) AS price,
+    if(b.shares = 0, NULL, toDecimal128(least(1, greatest(0, round(toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 12) / greatest(b.shares, 1), 6))), 6)) AS price_yes,
     toDecimal128(if((side = 'BUY') = (outcome_index = 0), b.shares, -b.shares), 6) / 1000000 AS signed_shares,
     toDecimal128(b.fee, 6) / 1000000 AS fee
 FROM fillstream.matches AS b;
@@ -1459,7 +1459,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes market_stats'
 AS WITH
     toStartOfMinute(now('UTC') - 86400) AS since,
-    (fraction -> toInt32(least(1000000, greatest(0, intDivOrZero(toInt128(fraction.1) * 1000000, fraction.2))))) AS price_of
+    (fraction -> toInt32(least(1000000, greatest(0, intDivOrZero((toInt128(fraction.1) * 2000000) + (fraction.2), 2 * toInt128(fraction.2)))))) AS price_of
 SELECT
     marks.condition_id AS condition_id,
     listings.market_id AS market_id,

@@ -80,10 +80,10 @@ const MICRO = 'micro-USD a share, 0 to 1,000,000';
 
 const Candle = z.object({
   time: time('start of the interval'),
-  open: amount(`price of the first match, rounded down, ${MICRO}`),
-  high: amount(`highest price, rounded down, ${MICRO}`),
+  open: amount(`price of the first match, rounded to nearest, ${MICRO}`),
+  high: amount(`highest price, less than a micro-unit away, ${MICRO}`),
   low: amount(`lowest price, rounded down, ${MICRO}`),
-  close: amount(`price of the last match, rounded down, ${MICRO}`),
+  close: amount(`price of the last match, rounded to nearest, ${MICRO}`),
   volume: amount('value that the takers paid or received, micro-USD'),
   shares: amount('shares traded, each match once, micro-shares'),
   trades: count('number of matches'),
@@ -163,12 +163,15 @@ function candlesOf(
 }
 
 function candleOf(row: RowOf<typeof Row>): z.input<typeof Candle> {
+  const open = safeInteger(markPrice({ usdc: row.openUsdc, shares: row.openShares }, 0));
+  const close = safeInteger(markPrice({ usdc: row.closeUsdc, shares: row.closeShares }, 0));
   return {
     time: isoSecond(row.start),
-    open: safeInteger(markPrice({ usdc: row.openUsdc, shares: row.openShares }, 0)),
-    high: row.high,
+    open,
+    // It is stored rounded down.
+    high: Math.max(row.high, open, close),
     low: row.low,
-    close: safeInteger(markPrice({ usdc: row.closeUsdc, shares: row.closeShares }, 0)),
+    close,
     volume: safeInteger(row.volume),
     shares: safeInteger(row.shares),
     trades: row.trades,

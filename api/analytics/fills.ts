@@ -3,7 +3,7 @@
  * is a booking without an order, so statements exclude it.
  */
 import { z } from 'zod';
-import { isoSecond, price, safeInteger } from './format.ts';
+import { isoSecond, priceV1, safeInteger } from './format.ts';
 import { boolean, count, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
 import { amount, amountText, side, text, time, yes } from './schemas.ts';
 
@@ -70,7 +70,7 @@ export function fillV1(fill: Fill, outcomes: readonly string[]): z.input<typeof 
     time: isoSecond(fill.time),
     outcome: outcomes[fill.outcomeIndex] ?? '',
     side: fill.side,
-    price: price(fill.usdc, fill.shares).toString(),
+    price: priceV1(fill.usdc, fill.shares).toString(),
     shares: fill.shares.toString(),
     usdc: fill.usdc.toString(),
     order_hash: /^0x0+$/.test(fill.orderHash) ? '' : fill.orderHash,

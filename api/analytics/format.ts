@@ -5,14 +5,30 @@
 import { keccak256Hex } from '../../infra/keccak.ts';
 import { Problem } from '../errors.ts';
 
+export const MICRO = 1_000_000n;
+
 /** 100 · part / whole as a double, 0 if the whole is 0: ROI and win rate. */
 export function percent(part: bigint, whole: bigint): number {
   return whole === 0n ? 0 : Number(100n * part) / Number(whole);
 }
 
-/** Price of a fill in micro-USDC a share, rounded down; 0 if no share was traded. */
+/** Price of v1 in micro-USDC a share, rounded down; 0 if no share was traded. */
+export function priceV1(usdc: bigint, shares: bigint): bigint {
+  return shares === 0n ? 0n : (usdc * MICRO) / shares;
+}
+
+/**
+ * Price in micro-USDC a share, rounded to nearest, so that a market buy, which spends whole micro-USDC, is at its tick;
+ * 0 if no share was traded.
+ */
 export function price(usdc: bigint, shares: bigint): bigint {
-  return shares === 0n ? 0n : (usdc * 1_000_000n) / shares;
+  return shares === 0n ? 0n : floored(2n * usdc * MICRO + shares, 2n * shares);
+}
+
+/** Floor of a / b for b > 0; plain bigint division rounds towards zero. */
+export function floored(a: bigint, b: bigint): bigint {
+  const quotient = a / b;
+  return a < 0n && quotient * b !== a ? quotient - 1n : quotient;
 }
 
 /** `YYYY-MM-DDTHH:MM:SSZ`, '' for 0. */

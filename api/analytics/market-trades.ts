@@ -86,7 +86,7 @@ export const TradeV2 = z.object({
     .min(0)
     .max(1)
     .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
-  price: amount('price of the outcome, rounded down, micro-USD a share'),
+  price: amount('price of the outcome, rounded to nearest, micro-USD a share'),
   shares: amount('shares traded, micro-shares'),
   usdc: amount('value without the fee, micro-USD'),
   fee: amount('fee of the taker, micro-USD'),

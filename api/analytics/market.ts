@@ -146,7 +146,7 @@ const AnswerV2 = z.object({
     .nullable()
     .meta({
       description:
-        'price of the first outcome over the matches of the last five minutes, weighted by shares, rounded down, micro-USD a share; null without a match',
+        'price of the first outcome over the matches of the last five minutes, weighted by shares, rounded to nearest, micro-USD a share; null without a match',
       examples: [618_000],
     }),
   volume: amount('value of all matches, each counted once by the fill of its taker, micro-USD'),

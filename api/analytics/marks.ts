@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { isoSecond, safeInteger } from './format.ts';
+import { floored, isoSecond, MICRO, price, safeInteger } from './format.ts';
 import { FEW_ROWS, type Reading, read } from './query.ts';
 import { boolean, hexText, int, rowOf, seconds } from './rows.ts';
 import { time } from './schemas.ts';
@@ -115,10 +115,10 @@ function markOf(row: {
   return { source, time: row.markedAt, usdc: row.usdc, shares: row.whole };
 }
 
-/** Price of one share of an outcome, micro-USD from 0 to 1,000,000. Outcome 0 rounds down, and both add up to 1,000,000. */
+/** Price of one share of an outcome, micro-USD from 0 to 1,000,000. Outcome 0 rounds to nearest, and both add up to 1,000,000. */
 export function markPrice({ usdc, shares }: Fraction, outcome: 0 | 1): bigint {
   if (shares === 0n) return 0n;
-  const first = floored(usdc * MICRO, shares);
+  const first = price(usdc, shares);
   const within = first < 0n ? 0n : first > MICRO ? MICRO : first;
   return outcome === 0 ? within : MICRO - within;
 }
@@ -138,7 +138,7 @@ export const MarketMark = z
       .int()
       .nullable()
       .meta({
-        description: `price of the first outcome, rounded down, ${PRICE}`,
+        description: `price of the first outcome, rounded to nearest, ${PRICE}`,
         examples: [620_000],
       }),
     price_2: z
@@ -164,12 +164,4 @@ export function marketMark(mark: Mark | undefined): z.input<typeof MarketMark> {
     time: isoSecond(mark.time),
     source: mark.source,
   };
-}
-
-const MICRO = 1_000_000n;
-
-/** Floor of a / b for b > 0; plain bigint division rounds towards zero. */
-function floored(a: bigint, b: bigint): bigint {
-  const quotient = a / b;
-  return a < 0n && quotient * b !== a ? quotient - 1n : quotient;
 }

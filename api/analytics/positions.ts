@@ -194,10 +194,10 @@ const PositionV2 = z.object({
   outcome: text('label of the outcome', 'Yes'),
   shares: amount('micro-shares held now'),
   average_price: amount(
-    'cost per share held now or at the settlement, without fees, micro-USD, rounded down',
+    'cost per share held now or at the settlement, without fees, micro-USD, rounded to nearest',
   ),
   average_price_with_fees: amount(
-    'cost per share held now or at the settlement, with fees, micro-USD, rounded down',
+    'cost per share held now or at the settlement, with fees, micro-USD, rounded to nearest',
   ),
   cost_basis: amount('paid for the shares held now, without fees, micro-USD'),
   open_fees: amount('fees of the shares held now, micro-USD'),

@@ -74,8 +74,8 @@ export const pricesV2 = endpoint({
     prices: z.array(
       z.object({
         time: time('start of the interval'),
-        average: amount(`price of the interval, weighted by shares, rounded down, ${MICRO}`),
-        last: amount(`price of its last match, rounded down, ${MICRO}`),
+        average: amount(`price of the interval, weighted by shares, rounded to nearest, ${MICRO}`),
+        last: amount(`price of its last match, rounded to nearest, ${MICRO}`),
         shares: amount('shares traded, each match once, micro-shares'),
       }),
     ),

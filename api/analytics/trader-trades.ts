@@ -92,7 +92,7 @@ const TradeV2 = z.object({
     .min(0)
     .max(1)
     .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
-  price: amount('price of the outcome, micro-USD a share, rounded down'),
+  price: amount('price of the outcome, micro-USD a share, rounded to nearest'),
   realised_pnl: amount('PnL that the fill realised, net of fees, micro-USD'),
   block_number: count('number of the block', 85_671_003),
   log_index: count('index of the log in the block', 12),

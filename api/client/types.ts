@@ -1126,10 +1126,10 @@ export type TraderPositions = {
     /** micro-shares held now */
     shares: number;
 
-    /** cost per share held now or at the settlement, without fees, micro-USD, rounded down */
+    /** cost per share held now or at the settlement, without fees, micro-USD, rounded to nearest */
     average_price: number;
 
-    /** cost per share held now or at the settlement, with fees, micro-USD, rounded down */
+    /** cost per share held now or at the settlement, with fees, micro-USD, rounded to nearest */
     average_price_with_fees: number;
 
     /** paid for the shares held now, without fees, micro-USD */
@@ -1236,7 +1236,7 @@ export type TraderTrades = {
     /** index of the outcome, 0 or 1 */
     outcome_index: number;
 
-    /** price of the outcome, micro-USD a share, rounded down */
+    /** price of the outcome, micro-USD a share, rounded to nearest */
     price: number;
 
     /** PnL that the fill realised, net of fees, micro-USD */
@@ -1310,7 +1310,7 @@ export type TraderHours = {
 };
 
 export type MarketMark = {
-  /** price of the first outcome, rounded down, micro-USD a share, 0 to 1,000,000; null without a mark */
+  /** price of the first outcome, rounded to nearest, micro-USD a share, 0 to 1,000,000; null without a mark */
   price_1: number | null;
 
   /** price of the second outcome: 1,000,000 minus that; micro-USD a share, 0 to 1,000,000; null without a mark */
@@ -1327,7 +1327,7 @@ export type Market = {
   market: MarketListing;
   mark: MarketMark;
 
-  /** price of the first outcome over the matches of the last five minutes, weighted by shares, rounded down, micro-USD a share; null without a match */
+  /** price of the first outcome over the matches of the last five minutes, weighted by shares, rounded to nearest, micro-USD a share; null without a match */
   vwap_5m: number | null;
 
   /** value of all matches, each counted once by the fill of its taker, micro-USD */
@@ -1422,10 +1422,10 @@ export type MarketPrices = {
     /** start of the interval, ISO 8601 UTC */
     time: string;
 
-    /** price of the interval, weighted by shares, rounded down, micro-USD a share, 0 to 1,000,000 */
+    /** price of the interval, weighted by shares, rounded to nearest, micro-USD a share, 0 to 1,000,000 */
     average: number;
 
-    /** price of its last match, rounded down, micro-USD a share, 0 to 1,000,000 */
+    /** price of its last match, rounded to nearest, micro-USD a share, 0 to 1,000,000 */
     last: number;
 
     /** shares traded, each match once, micro-shares */
@@ -1438,16 +1438,16 @@ export type MarketCandles = {
     /** start of the interval, ISO 8601 UTC */
     time: string;
 
-    /** price of the first match, rounded down, micro-USD a share, 0 to 1,000,000 */
+    /** price of the first match, rounded to nearest, micro-USD a share, 0 to 1,000,000 */
     open: number;
 
-    /** highest price, rounded down, micro-USD a share, 0 to 1,000,000 */
+    /** highest price, less than a micro-unit away, micro-USD a share, 0 to 1,000,000 */
     high: number;
 
     /** lowest price, rounded down, micro-USD a share, 0 to 1,000,000 */
     low: number;
 
-    /** price of the last match, rounded down, micro-USD a share, 0 to 1,000,000 */
+    /** price of the last match, rounded to nearest, micro-USD a share, 0 to 1,000,000 */
     close: number;
 
     /** value that the takers paid or received, micro-USD */
@@ -1487,7 +1487,7 @@ export type MarketTrades = {
     /** index of the outcome, 0 or 1 */
     outcome_index: number;
 
-    /** price of the outcome, rounded down, micro-USD a share */
+    /** price of the outcome, rounded to nearest, micro-USD a share */
     price: number;
 
     /** shares traded, micro-shares */
@@ -1530,10 +1530,10 @@ export type MarketHolders = {
     /** shares divided by all held shares of the outcome, percent from 0 to 100 */
     outcome_share: number;
 
-    /** cost per share, without fees, micro-USD, rounded down */
+    /** cost per share, without fees, micro-USD, rounded to nearest */
     average_price: number;
 
-    /** cost per share, with fees, micro-USD, rounded down */
+    /** cost per share, with fees, micro-USD, rounded to nearest */
     average_price_with_fees: number;
 
     /** paid for the shares held, without fees, micro-USD */
@@ -1579,7 +1579,7 @@ export type BiggestTrades = {
     /** index of the outcome, 0 or 1 */
     outcome_index: number;
 
-    /** price of the outcome, rounded down, micro-USD a share */
+    /** price of the outcome, rounded to nearest, micro-USD a share */
     price: number;
 
     /** shares traded, micro-shares */

@@ -70,18 +70,18 @@ export function count(value: number): string {
   return GROUPS.format(value);
 }
 
-/** Price in cents with one decimal. Rounds down, as the API does. */
+/** Price in cents with one decimal, rounded to nearest, as a market buy spends whole micro-USDC. */
 export function cents(usdc: Micro, shares: Micro): string {
   const parts = BigInt(shares);
   if (parts === 0n) return '–';
-  const tenths = (BigInt(usdc) * 1_000n) / parts;
+  const tenths = (BigInt(usdc) * 2_000n + parts) / (2n * parts);
   return `${tenths / 10n}.${tenths % 10n}¢`;
 }
 
-/** A price in micro-USD a share: `95.3¢`, `95¢`; a dash for none. Rounds down, as the API does. */
+/** A price in micro-USD a share: `95.3¢`, `95¢`; a dash for none. Rounds to nearest. */
 export function priceText(micro: number | null): string {
   if (micro === null) return '–';
-  const tenths = Math.floor(micro / 1_000);
+  const tenths = Math.round(micro / 1_000);
   return `${Math.floor(tenths / 10)}${tenths % 10 === 0 ? '' : `.${tenths % 10}`}¢`;
 }
 

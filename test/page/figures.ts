@@ -26,9 +26,9 @@ export function percent(value: number, sign: 'always' | 'negative'): string {
   return `${text.replace('-', '−')}%`;
 }
 
-/** Price of a fill in cents, rounded down to a tenth. */
+/** Price of a fill in cents, rounded to the nearest tenth. */
 export function cents(usdc: string, shares: string): string {
-  const tenths = (BigInt(usdc) * 1_000n) / BigInt(shares);
+  const tenths = ((BigInt(usdc) * 10_000n) / BigInt(shares) + 5n) / 10n;
   return `${tenths / 10n}.${tenths % 10n}¢`;
 }
 
@@ -36,10 +36,10 @@ export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
 
-/** A price of a share in micro-USD, in cents: rounded down to a tenth. */
+/** A price of a share in micro-USD, in cents: rounded to the nearest tenth. */
 export function price(micro: number | null): string {
   if (micro === null) return '–';
-  const text = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1, roundingMode: 'floor' });
+  const text = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
   return `${text.format(micro / 10_000)}¢`;
 }
 

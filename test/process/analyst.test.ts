@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { weightedUsd } from '../../api/analytics/trader-windows.ts';
+import { nearest } from '../support/prices.ts';
 import {
   type Devnet,
   rpc,
@@ -171,9 +172,9 @@ describe('prices and positions', () => {
       .map((row) => {
         const [shares, usdc] = [BigInt(row.shares), BigInt(row.usdc)];
         const up = (row.side === 'BUY') === (row.outcome === 0);
-        const price = ((row.outcome === 0 ? usdc : shares - usdc) * 1_000_000n) / shares;
+        const price = nearest(row.outcome === 0 ? usdc : shares - usdc, shares);
         const condition = `0x${row.condition}`;
-        return `${condition} 0x${row.trader} ${decimal(price)} ${decimal(up ? shares : -shares)}`;
+        return `${condition} 0x${row.trader} ${decimal(BigInt(price))} ${decimal(up ? shares : -shares)}`;
       });
     const found = await rowsOf(
       'SELECT condition_id, trader, price_yes, signed_shares FROM trades WHERE shares > 0',
@@ -193,12 +194,22 @@ describe('prices and positions', () => {
       expect(rows).toEqual(await rowsOf(other));
     };
     await same(
-      `SELECT condition_id, minute, open, high, low, close, volume, shares, matches FROM prices_1m ORDER BY 1, 2`,
+      `SELECT condition_id, minute, open, close, volume, shares, matches FROM prices_1m ORDER BY 1, 2`,
       `SELECT condition_id, toStartOfMinute(time) AS minute, argMin(price_yes, (block_number, log_index)) AS open,
-         max(price_yes) AS high, min(price_yes) AS low, argMax(price_yes, (block_number, log_index)) AS close,
+         argMax(price_yes, (block_number, log_index)) AS close,
          sum(usdc) AS volume, sum(t.shares) AS shares, count() AS matches
        FROM trades AS t WHERE t.shares > 0 GROUP BY 1, 2 ORDER BY 1, 2`,
     );
+    // The extremes of a minute are stored rounded down.
+    expect(
+      await rowsOf(
+        `SELECT count() AS far FROM prices_1m AS p INNER JOIN
+           (SELECT condition_id, toStartOfMinute(time) AS minute, max(price_yes) AS high, min(price_yes) AS low
+            FROM trades WHERE shares > 0 GROUP BY 1, 2) AS t ON t.condition_id = p.condition_id AND t.minute = p.minute
+         WHERE abs(p.high - t.high) > 0.000001 OR t.low - p.low NOT BETWEEN 0 AND 0.000001
+           OR p.high < greatest(p.open, p.close) OR p.low > least(p.open, p.close)`,
+      ),
+    ).toEqual([{ far: '0' }]);
     const sums = 'sum(realised_pnl) AS pnl, sum(taker_volume) AS volume, sum(fills) AS n';
     await same(
       `SELECT trader, day, category, ${sums} FROM trader_days GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`,
@@ -301,8 +312,7 @@ describe('the examples', () => {
       const winner = winners.get(row.condition);
       if (winner === undefined || row.side !== 'BUY' || row.shares === '0') continue;
       const shares = BigInt(row.shares);
-      const price = (BigInt(row.usdc) * 1_000_000n) / shares;
-      const bucket = Math.min(Number(price / 100_000n), 9);
+      const bucket = Math.min(Math.floor(nearest(BigInt(row.usdc), shares) / 100_000), 9);
       const sums = buckets.get(bucket) ?? { fills: 0, bought: 0n, won: 0n };
       sums.fills += 1;
       sums.bought += shares;

@@ -17,6 +17,7 @@ import {
 } from '../support/api-bookings.ts';
 import {
   firstPrice,
+  firstPriceDown,
   heldOf,
   isResolved,
   marketV2,
@@ -34,10 +35,10 @@ import {
 import { get, startApi } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { forFile } from '../support/for-file.ts';
+import { nearest } from '../support/prices.ts';
 import { generator } from '../support/seed.ts';
 
 const ALL_MARKETS = [...MARKETS.keys(), UNLISTED_MARKET];
-const MICRO = 1_000_000n;
 
 const seeded = forFile(startSeeded);
 
@@ -72,8 +73,9 @@ describe('GET /v2/markets/:id/candles', () => {
       const prices = own.map(firstPrice);
       if (own.length > 0) {
         candles.push({
-          ...{ time: time(start), open: prices[0], high: Math.max(...prices) },
-          ...{ low: Math.min(...prices), close: prices.at(-1) },
+          ...{ time: time(start), open: prices[0], close: prices.at(-1) },
+          high: Math.max(...own.map(firstPriceDown), prices[0] ?? 0, prices.at(-1) ?? 0),
+          low: Math.min(...own.map(firstPriceDown)),
           volume: sum(own.map((match) => match.usdc)),
           shares: sum(own.map((match) => match.shares)),
           ...{ trades: own.length, is_empty: false },
@@ -143,7 +145,7 @@ function tradeObject(match: Booking) {
     match_id: `${txHash}:${orderHashOf(match)}`,
     ...{ time: time(match.time), block_number: match.block, taker: getAddress(match.trader) },
     ...{ side: match.side, outcome: labels[match.outcome], outcome_index: match.outcome },
-    price: Number((match.usdc * MICRO) / match.shares),
+    price: nearest(match.usdc, match.shares),
     ...{ shares: Number(match.shares), usdc: Number(match.usdc), fee: Number(match.fee) },
     ...{ tx_hash: txHash, order_hash: orderHashOf(match) },
   };
@@ -193,8 +195,8 @@ describe('GET /v2/markets/:id/holders', () => {
       outcome: row.market < MARKETS.length ? ['Yes', `No ${row.market}`][row.outcome] : '',
       shares: Number(row.shares),
       outcome_share: (100 * Number(row.shares)) / sum(all.map((one) => one.shares)),
-      average_price: Number((row.usdc * MICRO) / row.shares),
-      average_price_with_fees: Number(((row.usdc + row.fee) * MICRO) / row.shares),
+      average_price: nearest(row.usdc, row.shares),
+      average_price_with_fees: nearest(row.usdc + row.fee, row.shares),
       ...{ cost_basis: Number(row.usdc), open_fees: Number(row.fee), value: Number(value) },
       unrealised_pnl: Number(value - row.usdc - row.fee),
       realised_pnl: sum(own.map((one) => one.pnl)),
@@ -391,7 +393,7 @@ describe('while trades arrive', () => {
     const total = (values: readonly bigint[]) => values.reduce((all, one) => all + one, 0n);
     const usdc = total(own.map((one) => (one.outcome === 0 ? one.usdc : one.shares - one.usdc)));
     const shares = total(own.map((one) => one.shares));
-    return shares === 0n ? null : Number((usdc * MICRO) / shares);
+    return shares === 0n ? null : nearest(usdc, shares);
   }
 });
 

@@ -14,6 +14,7 @@ import {
 } from '../support/api-folded.ts';
 import { get } from '../support/api-harness.ts';
 import { ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
+import { nearest } from '../support/prices.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
 
 const SEED = TEST_SEED;
@@ -53,9 +54,8 @@ describe('GET /v2/traders/:address/positions', () => {
       const held = isOpen
         ? { shares, cost: holding.cost, fees: holding.fees }
         : (settled ?? { shares: 0n, cost: 0n, fees: 0n });
-      const average = (amount: bigint) =>
-        held.shares === 0n ? 0 : Number((amount * 1_000_000n) / held.shares);
-      const first0 = (mark.usdc * 1_000_000n) / mark.shares;
+      const average = (amount: bigint) => (held.shares === 0n ? 0 : nearest(amount, held.shares));
+      const first0 = nearest(mark.usdc, mark.shares);
       const shown = isOpen ? outcome : settled?.outcome;
       return {
         condition,
@@ -67,9 +67,7 @@ describe('GET /v2/traders/:address/positions', () => {
         cost_basis: Number(holding.cost),
         open_fees: Number(holding.fees),
         mark: {
-          ...(shown === undefined
-            ? {}
-            : { price: Number(shown === 0 ? first0 : 1_000_000n - first0) }),
+          ...(shown === undefined ? {} : { price: shown === 0 ? first0 : 1_000_000 - first0 }),
           time: isoOf(mark.time),
           age_seconds: NOW - mark.time,
           source: mark.source,

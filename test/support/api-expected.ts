@@ -15,6 +15,7 @@ import {
   tokenOf,
   UNLISTED_TOKENS,
 } from './api-bookings.ts';
+import { nearest, roundedDown } from './prices.ts';
 
 export const SEED = Number(process.env.SEED ?? 20_261_121);
 export const TRADERS = 30;
@@ -34,7 +35,6 @@ export const ALL_FRAMES = {
   '7D': 604_800,
   '30D': 2_592_000,
 };
-const MICRO = 1_000_000n;
 export const WHALE = addressOf(900);
 export const EDGE_TRADER = addressOf(901);
 export const ODD_TRADER = addressOf(902);
@@ -487,9 +487,14 @@ export function matchesOf(market: number, of: readonly Booking[] = rows): readon
     .sort((a, b) => a.block - b.block || a.log - b.log);
 }
 
-/** Price of outcome 0, rounded down. */
+/** Price of outcome 0. */
 export function firstPrice({ outcome, shares, usdc }: Booking): number {
-  return Number(((outcome === 0 ? usdc : shares - usdc) * MICRO) / shares);
+  return nearest(outcome === 0 ? usdc : shares - usdc, shares);
+}
+
+/** The same, rounded down, as the extremes of a minute are stored. */
+export function firstPriceDown({ outcome, shares, usdc }: Booking): number {
+  return roundedDown(outcome === 0 ? usdc : shares - usdc, shares);
 }
 
 /** Of outcome 0, as a fraction: the payout of a resolved market, else its newest match. */
@@ -506,7 +511,7 @@ export function markOf(market: number) {
 
 export function markObject(market: number) {
   const { usdc, shares, at, source } = markOf(market);
-  const first = Number((usdc * MICRO) / shares);
+  const first = nearest(usdc, shares);
   return { price_1: first, price_2: 1_000_000 - first, time: time(at), source };
 }
 

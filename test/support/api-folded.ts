@@ -7,6 +7,7 @@ import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold
 import { Store } from '../../projector/store.ts';
 import { get, issueKey, startApi, startStores } from './api-harness.ts';
 import { blockHash, ledgerEvents, traderAddress } from './ledger-generator.ts';
+import { nearest } from './prices.ts';
 import { at, flat, type Holding, payOut, trade } from './recompute.ts';
 import { DATABASE } from './stack.ts';
 
@@ -118,7 +119,7 @@ function tradeOf(match: Match, fill: Fill, pnl: bigint) {
     side: fill.side,
     outcome: '',
     outcome_index: fill.outcomeIndex,
-    price: Number((fill.usdc * 1_000_000n) / fill.shares),
+    price: nearest(fill.usdc, fill.shares),
     shares: Number(fill.shares),
     usdc: Number(fill.usdc),
     fee: Number(fill.fee),

@@ -3,13 +3,17 @@
  * docs/pnl.md and the OpenAPI document alone.
  */
 import { getAddress } from 'viem';
+import { nearest, roundedDown } from './prices.ts';
 import { type ChainMarket, type ChainMatch, markOf, openPositions } from './recompute.ts';
 
-const MICRO = 1_000_000n;
-
-/** Of outcome 0, rounded down. */
+/** Of outcome 0. */
 function priceOf({ outcome, usdc, shares }: ChainMatch): number {
-  return Number(((outcome === 0 ? usdc : shares - usdc) * MICRO) / shares);
+  return nearest(outcome === 0 ? usdc : shares - usdc, shares);
+}
+
+/** The same, rounded down, as the extremes of a minute are stored. */
+function priceDown({ outcome, usdc, shares }: ChainMatch): number {
+  return roundedDown(outcome === 0 ? usdc : shares - usdc, shares);
 }
 
 function sum(values: readonly bigint[]): number {
@@ -22,7 +26,7 @@ function iso(seconds: number): string {
 
 export function markObject(market: ChainMarket) {
   const { paid, whole, time, source } = markOf(market);
-  const first = Number((paid * MICRO) / whole);
+  const first = nearest(paid, whole);
   return { price_1: first, price_2: 1_000_000 - first, time: iso(time), source };
 }
 
@@ -62,10 +66,13 @@ export function marketCandles(market: ChainMarket, width: number, from: number, 
     const [open = close] = own;
     if (open === undefined || (own.length === 0 && isOver)) continue;
     close = own.at(-1) ?? open;
-    const prices = own.length === 0 ? [priceOf(open)] : own.map(priceOf);
+    const ends = [priceOf(own.length === 0 ? close : open), priceOf(close)];
+    const [low, high] =
+      own.length === 0
+        ? ends
+        : [Math.min(...own.map(priceDown)), Math.max(...own.map(priceDown), ...ends)];
     candles.push({
-      ...{ time: iso(start), open: prices[0], close: prices.at(-1) },
-      ...{ high: Math.max(...prices), low: Math.min(...prices) },
+      ...{ time: iso(start), open: ends[0], close: ends[1], high, low },
       volume: sum(own.map((match) => match.usdc)),
       shares: sum(own.map((match) => match.shares)),
       ...{ trades: own.length, is_empty: own.length === 0 },
@@ -79,7 +86,7 @@ export function marketTrades(market: ChainMarket) {
   return market.matches.toReversed().map((match) => ({
     ...{ time: iso(match.time), block_number: match.block, taker: getAddress(match.taker) },
     ...{ side: match.side, outcome_index: match.outcome },
-    price: match.shares === 0n ? 0 : Number((match.usdc * MICRO) / match.shares),
+    price: match.shares === 0n ? 0 : nearest(match.usdc, match.shares),
     ...{ shares: Number(match.shares), usdc: Number(match.usdc), fee: Number(match.fee) },
     ...{ tx_hash: match.txHash, order_hash: match.orderHash },
   }));
@@ -91,8 +98,8 @@ export function marketHolders(market: ChainMarket, realised: (trader: string) =>
     .sort((a, b) => Number(b.own - a.own) || (a.trader < b.trader ? -1 : 1))
     .map(({ trader, outcome, own, cost, fees, value, unrealised }) => ({
       ...{ address: getAddress(trader), outcome_index: outcome, shares: Number(own) },
-      average_price: Number((cost * MICRO) / own),
-      average_price_with_fees: Number(((cost + fees) * MICRO) / own),
+      average_price: nearest(cost, own),
+      average_price_with_fees: nearest(cost + fees, own),
       ...{ cost_basis: Number(cost), open_fees: Number(fees), value: Number(value) },
       unrealised_pnl: Number(unrealised),
       realised_pnl: Number(realised(trader)),

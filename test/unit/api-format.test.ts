@@ -7,8 +7,10 @@ import {
   isoSecond,
   percent,
   price,
+  priceV1,
   spaced,
 } from '../../api/analytics/format.ts';
+import prices from '../fixtures/prices.json' with { type: 'json' };
 
 describe('percent', () => {
   test('returns the published ROI of real positions', () => {
@@ -24,16 +26,34 @@ describe('percent', () => {
 });
 
 describe('price', () => {
-  test('rounds down', () => {
-    expect(price(2n, 3n)).toBe(666_666n);
-    expect(price(154_171_171n, 249_012_600n)).toBe(619_129n);
+  const amount = fc.bigInt({ min: 1n, max: 9_007_199_254_740_991n });
+
+  test('of v1 rounds down', () => {
+    expect(priceV1(2n, 3n)).toBe(666_666n);
+    expect(priceV1(154_171_171n, 249_012_600n)).toBe(619_129n);
   });
 
-  test('is the highest price at which the shares cost no more than was paid', () => {
-    const amount = fc.bigInt({ min: 1n, max: 9_007_199_254_740_991n });
+  test('rounds to nearest', () => {
+    expect(price(2n, 3n)).toBe(666_667n);
     fc.assert(
       fc.property(amount, amount, (usdc, shares) => {
-        const micro = price(usdc, shares);
+        const twice = 2n * (price(usdc, shares) * shares - usdc * 1_000_000n);
+        expect(twice <= shares && twice > -shares).toBe(true);
+      }),
+    );
+  });
+
+  test.each(prices.legs)(
+    'of $shares shares for $usdc is $price cents',
+    ({ price: cents, ...leg }) => {
+      expect(Number(price(BigInt(leg.usdc), BigInt(leg.shares)))).toBe(cents * 10_000);
+    },
+  );
+
+  test('of v1 is the highest price at which the shares cost no more than was paid', () => {
+    fc.assert(
+      fc.property(amount, amount, (usdc, shares) => {
+        const micro = priceV1(usdc, shares);
         expect(micro * shares <= usdc * 1_000_000n).toBe(true);
         expect((micro + 1n) * shares > usdc * 1_000_000n).toBe(true);
       }),

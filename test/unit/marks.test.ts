@@ -7,9 +7,11 @@ function mark(usdc: bigint, shares: bigint): Mark {
 }
 
 describe('a mark', () => {
-  test('rounds the price of outcome 0 down, and both outcomes add up to 1 USD', () => {
+  test('rounds the price of outcome 0 to nearest, and both outcomes add up to 1 USD', () => {
     const third = mark(1n, 3n);
     expect([markPrice(third, 0), markPrice(third, 1)]).toEqual([333_333n, 666_667n]);
+    const twoThirds = mark(2n, 3n);
+    expect([markPrice(twoThirds, 0), markPrice(twoThirds, 1)]).toEqual([666_667n, 333_333n]);
   });
 
   test('values a position by the exact fraction, rounded down', () => {

@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { centsTick, paid, signed, tone } from '../../api/web/format.ts';
+import { cents, centsTick, paid, signed, tone } from '../../api/web/format.ts';
+import prices from '../fixtures/prices.json' with { type: 'json' };
+
+test.each(prices.legs)('$shares shares for $usdc are shown at $price cents', (leg) => {
+  expect(cents(leg.usdc, leg.shares)).toBe(`${leg.price.toFixed(1)}¢`);
+});
 
 test.each([
   [100, 'won: pays 100¢ a share'],
@@ -7,8 +12,8 @@ test.each([
   [50, '50-50: pays 50¢ a share'],
   [30, 'lost: pays 30¢ a share'],
   [0, 'lost'],
-])('an outcome that pays %i of 100: %s', (cents, text) => {
-  expect(paid(cents)).toBe(text);
+])('an outcome that pays %i of 100: %s', (each, text) => {
+  expect(paid(each)).toBe(text);
 });
 
 test.each([

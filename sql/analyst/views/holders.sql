@@ -12,7 +12,7 @@ CREATE OR REPLACE VIEW analyst.holders
     shares Decimal(38, 6) COMMENT 'outcome shares held; each pays 1 USDC if the outcome wins',
     cost_basis Decimal(38, 6) COMMENT 'USDC paid for these shares, without fees',
     open_fees Decimal(38, 6) COMMENT 'USDC of fees paid on these shares, realised when they are closed',
-    average_price Decimal(38, 6) COMMENT 'cost basis a share, rounded down',
+    average_price Decimal(38, 6) COMMENT 'cost basis a share, rounded to nearest',
     mark Decimal(38, 6) COMMENT 'price of the outcome in the newest match of the market, or its payout once resolved',
     mark_source String COMMENT 'last_match or resolution; none while the first match is being stored',
     marked_at Nullable(DateTime('UTC')) COMMENT 'time of that match or resolution, UTC; NULL for none',
@@ -34,7 +34,7 @@ SELECT
     toDecimal128(position_shares, 6) / 1000000 AS shares,
     toDecimal128(position_cost, 6) / 1000000 AS cost_basis,
     toDecimal128(position_fees, 6) / 1000000 AS open_fees,
-    toDecimal128(position_cost, 6) / position_shares AS average_price,
+    toDecimal128(round(toDecimal128(position_cost, 12) / position_shares, 6), 6) AS average_price,
     multiIf(
         mark_whole = 0, toDecimal128(0, 6),
         position_outcome = 0, mark_price,
@@ -47,7 +47,7 @@ FROM
 (
     SELECT
         *,
-        least(1, greatest(0, toDecimal128(mark_usdc, 6) / greatest(mark_whole, 1))) AS mark_price,
+        toDecimal128(least(1, greatest(0, round(toDecimal128(mark_usdc, 12) / greatest(mark_whole, 1), 6))), 6) AS mark_price,
         toInt128(position_shares) * if(position_outcome = 0, mark_usdc, mark_whole - mark_usdc) AS product,
         intDivOrZero(product, mark_whole) - (product < 0 AND moduloOrZero(product, mark_whole) != 0) AS position_worth
     FROM

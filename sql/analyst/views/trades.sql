@@ -17,8 +17,8 @@ CREATE OR REPLACE VIEW analyst.trades
     side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
     shares Decimal(38, 6) COMMENT 'outcome shares',
     usdc Decimal(38, 6) COMMENT 'USDC that the taker paid or received, without fee',
-    price Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
-    price_yes Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this match, rounded down: for outcome 1, 1 less its price; NULL for no shares',
+    price Decimal(38, 6) COMMENT 'USDC a share, rounded to nearest; 0 for no shares',
+    price_yes Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this match, rounded to nearest: for outcome 1, 1 less its price; NULL for no shares',
     signed_shares Decimal(38, 6) COMMENT 'shares of outcome 0 that the taker bought, or sold if negative; to buy outcome 1 is to sell outcome 0',
     fee Decimal(38, 6) COMMENT 'USDC of fee that the taker paid'
 )
@@ -45,9 +45,9 @@ SELECT
     side,
     toDecimal128(b.shares, 6) / 1000000 AS shares,
     toDecimal128(b.usdc, 6) / 1000000 AS usdc,
-    if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
-    if(b.shares = 0, NULL, least(1, greatest(0,
-        toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 6) / greatest(b.shares, 1)))) AS price_yes,
+    toDecimal128(if(b.shares = 0, 0, round(toDecimal128(b.usdc, 12) / greatest(b.shares, 1), 6)), 6) AS price,
+    if(b.shares = 0, NULL, toDecimal128(least(1, greatest(0,
+        round(toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 12) / greatest(b.shares, 1), 6))), 6)) AS price_yes,
     toDecimal128(if((side = 'BUY') = (outcome_index = 0), b.shares, -b.shares), 6) / 1000000 AS signed_shares,
     toDecimal128(b.fee, 6) / 1000000 AS fee
 FROM {database}.matches AS b

@@ -1,0 +1,11 @@
+/** Prices in micro-units a share, as the API should show them. */
+
+/** Rounded to nearest, halves up. */
+export function nearest(usdc: bigint, shares: bigint): number {
+  return Math.floor((roundedDown(usdc * 10n, shares) + 5) / 10);
+}
+
+/** As the extremes of a minute are stored. */
+export function roundedDown(usdc: bigint, shares: bigint): number {
+  return Number((usdc * 1_000_000n) / shares);
+}
