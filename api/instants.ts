@@ -10,5 +10,7 @@ export function instantMs(text: string): number | undefined {
   if (parts === null) return undefined;
   const [, day, time = '00:00', zone = 'Z'] = parts;
   const ms = Date.parse(`${day}T${time}${zone}`);
-  return Number.isNaN(ms) ? undefined : ms;
+  if (Number.isNaN(ms)) return undefined;
+  // Date.parse takes 30 February for 2 March.
+  return new Date(`${day}T00:00Z`).toISOString().startsWith(`${day}T`) ? ms : undefined;
 }

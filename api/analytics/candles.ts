@@ -30,7 +30,7 @@ const Parameters = z
     to: instant
       .optional()
       .describe(
-        `a time in the last candle (default: now, or ${CANDLES_MAX} candles after \`from\`)`,
+        `a time in the last candle (default: now, or the resolution, or ${CANDLES_MAX} candles after \`from\`)`,
       ),
   })
   .superRefine(inOrder(['from', 'to']))
@@ -103,25 +103,33 @@ export const candlesV2 = endpoint({
   async run(call: Call, input) {
     const { conditionId } = await findKnownMarket(call, input.id);
     const width = SECONDS[input.interval];
-    const { first, last } = rangeOf(input, width, call.now());
+    const resolutions = await readResolutions(call, [conditionId]);
+    const { resolved_at } = resolutions.get(conditionId) ?? {};
+    const { first, last } = rangeOf(input, width, call.now(), resolved_at);
     const condition_id = new Bytes(conditionId);
     const parameters = { condition_id, width, first, end: last + width };
-    const [rows, [before], resolutions] = await Promise.all([
+    const [rows, [before]] = await Promise.all([
       read(call, { sql: SQL, parameters, row: Row }),
       read(call, { sql: BEFORE_SQL, parameters: { condition_id, first }, row: CloseRow }),
-      readResolutions(call, [conditionId]),
     ]);
-    const { resolved_at = last } = resolutions.get(conditionId) ?? {};
     const closeBefore = before && safeInteger(markPrice(before, 0));
-    return { candles: candlesOf(rows, { first, last, width, resolved_at, closeBefore }) };
+    return {
+      candles: candlesOf(rows, {
+        first,
+        last,
+        width,
+        resolved_at: resolved_at ?? last,
+        closeBefore,
+      }),
+    };
   },
 });
 
-/** Starts of the first and the last candle; undefined if there is none. */
-function rangeOf({ from, to }: Input, width: number, nowMs: number) {
+/** Starts of the first and the last candle. By default, the last is that of the resolution, or of now. */
+function rangeOf({ from, to }: Input, width: number, nowMs: number, resolvedAt?: number) {
   const now = Math.floor(nowMs / 1_000);
   if (from === undefined) {
-    const last = startOf(Math.min(to ?? now, now), width);
+    const last = startOf(Math.min(to ?? resolvedAt ?? now, now), width);
     return { first: Math.max(0, last - (CANDLES_DEFAULT - 1) * width), last };
   }
   const first = startOf(from, width);

@@ -7,9 +7,9 @@ import { Problem } from '../errors.ts';
 
 export const MICRO = 1_000_000n;
 
-/** 100 · part / whole as a double, 0 if the whole is 0: ROI and win rate. */
+/** 100 · part / whole as a double, 0 unless the whole is above 0: ROI and win rate. */
 export function percent(part: bigint, whole: bigint): number {
-  return whole === 0n ? 0 : Number(100n * part) / Number(whole);
+  return whole <= 0n ? 0 : Number(100n * part) / Number(whole);
 }
 
 /** Price of v1 in micro-USDC a share, rounded down; 0 if no share was traded. */

@@ -70,7 +70,7 @@ const CURSOR_ENTRY = `(
     {cursor_volume:Int64} AS volume,
     {cursor_markets:UInt32} AS markets_count,
     {cursor_wins:UInt32} AS wins_count,
-    if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
+    if(realised_cost <= 0, 0, 100 * realised_pnl / realised_cost) AS roi,
     100 * wins_count / markets_count AS win_rate
 )`;
 
@@ -280,7 +280,7 @@ function liveBoard({ market, series, tag }: Input): string {
     toUInt32(count()) AS markets_count,
     toUInt32(countIf(pnl > 0)) AS wins_count,
     toDateTime64({as_of:UInt32}, 3, 'UTC') AS refreshed_at,
-    if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
+    if(realised_cost <= 0, 0, 100 * realised_pnl / realised_cost) AS roi,
     100 * wins_count / markets_count AS win_rate
   FROM
   (

@@ -2403,7 +2403,7 @@ export type MarketCandlesQuery = {
   /** a time in the first candle (default: 300 candles until `to`) */
   from?: string | undefined;
 
-  /** a time in the last candle (default: now, or 1500 candles after `from`) */
+  /** a time in the last candle (default: now, or the resolution, or 1500 candles after `from`) */
   to?: string | undefined;
 };
 

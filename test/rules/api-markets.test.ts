@@ -131,8 +131,15 @@ describe('GET /v2/markets/:id/candles', () => {
     expect(await refused(`${path}&to=${from - 1}`)).toBe('from: must not be above to');
   });
 
-  test('end with the resolution, or with what was matched after it', async () => {
+  test('end with the resolution by default', async () => {
+    const last = RESOLVED_AT - (RESOLVED_AT % 300);
     const { candles } = (await ok(`${pathOf(0)}/candles?interval=5m`)).body;
+    expect(candles.length).toBeGreaterThan(0);
+    expect(candles).toEqual(expectedCandles(0, 300, last - 299 * 300, last));
+  });
+
+  test('end with the resolution, or with what was matched after it', async () => {
+    const { candles } = (await ok(`${pathOf(0)}/candles?interval=5m&to=${NOW}`)).body;
     const late = candles.filter((candle: { time: string }) => candle.time > time(RESOLVED_AT));
     expect(late.every((candle: { is_empty: boolean }) => !candle.is_empty)).toBe(true);
   });

@@ -20,8 +20,10 @@ describe('percent', () => {
     expect(percent(-3_409_387_030n, 3_360_988_800n)).toBe(-101.43999974055254);
   });
 
-  test('is 0 if the whole is 0', () => {
+  test('is 0 unless the whole is above 0', () => {
     expect(percent(5n, 0n)).toBe(0);
+    // A gain beside a negative cost is not a loss.
+    expect(percent(5n, -5n)).toBe(0);
   });
 });
 

@@ -119,10 +119,16 @@ describe('instant', () => {
     expect(texts.map((text) => parsed(instant, text))).toEqual(texts.map(() => 1_777_593_600));
   });
 
-  test.each(['yesterday', '2026-13-01', '2026-05-01T25:00:00Z', '-5', '99999999999', '2200-01-01'])(
-    'rejects %j',
-    (text) => expect(parsed(instant, text)).toMatch(/expected an ISO 8601 time/),
-  );
+  test.each([
+    'yesterday',
+    '2026-13-01',
+    '2026-02-30',
+    '2025-02-29T00:00:00Z',
+    '2026-05-01T25:00:00Z',
+    '-5',
+    '99999999999',
+    '2200-01-01',
+  ])('rejects %j', (text) => expect(parsed(instant, text)).toMatch(/expected an ISO 8601 time/));
 });
 
 describe('parse', () => {
