@@ -18,6 +18,8 @@ import { count, rowOf, string } from './analytics/rows.ts';
 const CHECK_MS_MAX = 2_000;
 const CHECK_AGE_MS_MAX = 1_000;
 const RETRY_AFTER_SECONDS = 2;
+/** Clocks of hosts and of the chain's producers may differ by this much. */
+const AHEAD_SECONDS_MAX = 30;
 
 type Check = { readonly ready: boolean; readonly detail: string };
 
@@ -74,7 +76,12 @@ export function projectedTo(states: Pick<ProcessStates, 'of'>): number {
 
 function ageCheck(time: number, secondsMax: number): Check {
   if (time === 0) return { ready: false, detail: 'no block yet' };
-  const seconds = Math.max(0, Math.round(Date.now() / 1_000 - time));
+  const age = Math.round(Date.now() / 1_000 - time);
+  if (age < -AHEAD_SECONDS_MAX) {
+    // Every window of the last hours would end too early.
+    return { ready: false, detail: `${-age} s in the future: the clock of this host is behind` };
+  }
+  const seconds = Math.max(0, age);
   const ready = seconds <= secondsMax;
   return { ready, detail: `${seconds} s old${ready ? '' : `, more than ${secondsMax} s`}` };
 }

@@ -63,7 +63,6 @@ describe('api/main', () => {
     );
     const ledger = await TestLedger.open(stores.nats.nats);
     await ledger.publish([emptyBlock({ number: 1, hash: blockHash(1), time: started })]);
-    ledger.close();
     const detail = (name: string) => expect.poll(async () => (await checks())[name].detail);
     const ready = (name: string) => expect.poll(async () => (await checks())[name].ready);
     await detail('ingest').toBe('final: catching up');
@@ -82,6 +81,12 @@ describe('api/main', () => {
       { name: 'projector 0/2', ready: true, reason: '' },
       { name: 'projector 1/2', ready: true, reason: '' },
     ]);
+
+    // As a clock that is five minutes behind sees the chain.
+    await ledger.publish([emptyBlock({ number: 2, hash: blockHash(2), time: seconds() + 300 })]);
+    ledger.close();
+    await detail('chain').toMatch(/^\d+ s in the future: the clock of this host is behind$/);
+    expect((await checks()).chain.ready).toBe(false);
 
     stopIngest();
     projectors[1]?.();
