@@ -40,26 +40,27 @@ def show(title, found):
 show(
     "Volume of the last days, in dollars",
     rows("""
-        SELECT toDate(time) AS day, round(sum(usdc)) AS volume, count() AS matches, uniq(trader) AS takers
+        SELECT toDate(time) AS day, round(sum(usdc)) AS volume, count() AS matches, uniqExact(trader) AS takers
         FROM analyst.trades WHERE time >= now('UTC') - INTERVAL 7 DAY GROUP BY day ORDER BY day DESC"""),
 )
 
-# %% Are prices right? Of the shares that traded at 60 to 70 cents, 60 to 70 per cent should win.
+# %% Are prices right? Of the trades with the first outcome at 60 to 70 cents, it should win 60 to 70 per cent.
 show(
     "Price and how often it won",
     rows("""
         SELECT 10 * floor(10 * price_yes) AS from_cents, count() AS trades,
-            round(100 * avg(winning_outcome = outcomes[1])) AS won_percent
+            round(100 * avg(winning_outcome_index = 0)) AS won_percent
         FROM analyst.trades AS t JOIN analyst.markets AS m ON t.condition_id = m.condition_id
-        WHERE is_resolved AND winning_outcome != '50-50' GROUP BY from_cents ORDER BY from_cents"""),
+        WHERE winning_outcome_index IS NOT NULL AND shares > 0 GROUP BY from_cents ORDER BY from_cents"""),
 )
 
-# %% Does skill last? Of the best hundred traders of the previous two weeks, how many gained in the last two?
+# %% Does skill last? Of the hundred who gained most in the previous two weeks, how many gained in the last two?
 show(
     "Winners, two weeks later",
     rows("""
         SELECT countIf(later > 0) AS gained, countIf(later < 0) AS lost, round(avg(later), 2) AS mean_dollars
         FROM (
             SELECT sumIf(realised_pnl, day <= toDate(now('UTC')) - 14) AS before, sumIf(realised_pnl, day > toDate(now('UTC')) - 14) AS later
-            FROM analyst.trader_days WHERE day > toDate(now('UTC')) - 28 GROUP BY trader ORDER BY before DESC LIMIT 100)"""),
+            FROM analyst.trader_days WHERE day > toDate(now('UTC')) - 28
+            GROUP BY trader HAVING before > 0 ORDER BY before DESC, trader LIMIT 100)"""),
 )

@@ -3,7 +3,7 @@ SELECT
     if(series = '', '(none)', series) AS series_name,
     sum(fee) AS fees,
     sum(taker_volume) AS taker_usdc,
-    round(100 * toFloat64(fees) / greatest(toFloat64(taker_usdc), 0.000001), 3) AS fee_percent
+    round(100 * toFloat64(fees) / nullIf(toFloat64(taker_usdc), 0), 3) AS fee_percent
 FROM analyst.trader_hours
 WHERE hour >= toStartOfHour(now('UTC') - INTERVAL 7 DAY)
 GROUP BY series_name

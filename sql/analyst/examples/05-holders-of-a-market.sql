@@ -1,5 +1,5 @@
--- Who holds a market, and at what average price? The WITH clause picks the open market with the most fills
--- in the last 7 days; for another market use its condition id or
+-- Who holds a market, and at what average price? Shows the 25 largest holders of each outcome. The WITH clause picks the
+-- open market with the most fills in the last 7 days; for another market use its condition id or
 -- `SELECT condition_id FROM analyst.markets WHERE market_id = …`.
 WITH
     (
@@ -16,4 +16,4 @@ FROM analyst.holders AS h
 LEFT JOIN analyst.traders AS t ON t.trader = h.trader
 WHERE h.condition_id = market
 ORDER BY h.outcome_index, h.shares DESC, h.trader
-LIMIT 50
+LIMIT 25 BY h.outcome_index

@@ -1,5 +1,5 @@
--- Who bought both outcomes of the same market in the last 7 days, and what did they earn? If the two prices add up to
--- less than 1, the profit is certain before fees.
+-- Who bought both outcomes of the same market in the last 7 days, and what did they earn? A share of each
+-- outcome pays 1 USDC together, so if the two prices add up to less than 1, each such pair is a certain profit before fees.
 SELECT
     trader,
     condition_id,

@@ -1,5 +1,5 @@
--- Do traders come back? Groups the traders who first traded in the last 7 days by day, and counts how many traded again
--- 0, 1, 2 … days later.
+-- Do traders come back? Groups the traders who first traded in the last 7 days by day, and counts how many traded 0,
+-- 1, 2 … days later: on day 0 the whole cohort.
 SELECT
     toDate(t.first_trade_at) AS cohort,
     dateDiff('day', cohort, toDate(h.hour)) AS days_later,

@@ -13,9 +13,9 @@ WITH
 SELECT
     toStartOfFifteenMinutes(time) AS quarter,
     sum(if(outcome_index = 0, usdc, shares - usdc)) / sum(shares) AS average_price,
-    argMax(if(outcome_index = 0, price, 1 - price), (block_number, log_index)) AS last_price,
+    argMax(price_yes, (block_number, log_index)) AS last_price,
     sum(shares) AS shares_traded
-FROM analyst.fills
-WHERE time >= now('UTC') - INTERVAL 7 DAY AND condition_id = market AND is_taker AND shares > 0
+FROM analyst.trades
+WHERE time >= now('UTC') - INTERVAL 7 DAY AND condition_id = market AND shares > 0
 GROUP BY quarter
 ORDER BY quarter

@@ -15,7 +15,8 @@ WHERE m.resolved_at >= now('UTC') - INTERVAL 7 DAY
     AND f.time >= now('UTC') - INTERVAL 8 DAY
     AND f.side = 'BUY'
     AND f.outcome_index = m.winning_outcome_index
-    AND f.time <= m.resolved_at
+    AND f.shares > 0
+    AND f.time < m.resolved_at
     AND f.time > m.resolved_at - INTERVAL 1 HOUR
 ORDER BY gain DESC, f.trader, f.block_number, f.log_index
 LIMIT 50

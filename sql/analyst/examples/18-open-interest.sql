@@ -6,7 +6,7 @@ SELECT
     sum(open_interest) AS open_interest,
     sum(volume) AS volume,
     sum(volume_24h) AS volume_24h,
-    round(toFloat64(volume_24h) / greatest(toFloat64(open_interest), 0.000001), 3) AS turnover_24h
+    round(toFloat64(volume_24h) / nullIf(toFloat64(open_interest), 0), 3) AS turnover_24h
 FROM analyst.market_stats
 WHERE mark_source != 'resolution'
 GROUP BY category

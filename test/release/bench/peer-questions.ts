@@ -60,7 +60,7 @@ WITH days AS (
   SELECT day, category, sum(usdc) AS usdc
   FROM (
     SELECT block_time::date AS day, market, sum(usdc) AS usdc FROM bookings
-    WHERE is_taker AND block_time >= ${time(now)}::date - 13 GROUP BY 1, 2
+    WHERE is_taker AND block_time >= ${time(now)}::date - 14 GROUP BY 1, 2
   ) AS markets_days JOIN markets AS m ON m.id = market
   GROUP BY day, category
 )
@@ -71,7 +71,7 @@ FROM (
   FROM days CROSS JOIN unnest(ARRAY[0, 7]) AS age
   GROUP BY 1, 2
 ) AS compared
-WHERE day BETWEEN ${time(now)}::date - 6 AND ${time(now)}::date
+WHERE day BETWEEN ${time(now)}::date - 7 AND ${time(now)}::date - 1
 ORDER BY day DESC, this DESC, category`,
 };
 
