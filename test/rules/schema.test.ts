@@ -59,31 +59,32 @@ describe('sql/migrations', () => {
 
   test('change a table although a refresh is under way, which then starts again', async () => {
     const { client } = clickhouse;
-    await client.command({
-      query: 'CREATE TABLE renewed (n UInt64) ENGINE = MergeTree ORDER BY n',
-    });
-    await client.command({
-      query: `CREATE MATERIALIZED VIEW renewed_mv REFRESH EVERY 1 YEAR TO renewed
-        AS SELECT number AS n FROM numbers(10) WHERE sleepEachRow(0.1) = 0`,
-    });
+    const run = (query: string) => client.command({ query });
+    for (const name of ['renewed', 'renewed_from']) {
+      await run(`CREATE TABLE ${name} (n UInt64) ENGINE = MergeTree ORDER BY n`);
+    }
+    await run(`CREATE MATERIALIZED VIEW renewed_mv REFRESH EVERY 1 YEAR TO renewed AS
+      SELECT n FROM renewed_from WHERE sleepEachRow(0.1) = 0 SETTINGS max_block_size = 1`);
     const ends = async () => {
-      await client.command({ query: 'SYSTEM REFRESH VIEW renewed_mv' });
-      await client.command({ query: 'SYSTEM WAIT VIEW renewed_mv' });
+      await run('SYSTEM REFRESH VIEW renewed_mv');
+      await run('SYSTEM WAIT VIEW renewed_mv');
     };
     await ends();
-    await client.command({ query: 'SYSTEM REFRESH VIEW renewed_mv' });
+    // So many rows that the refresh runs until it is stopped.
+    await run('INSERT INTO renewed_from SELECT number FROM numbers(100000)');
+    await run('SYSTEM REFRESH VIEW renewed_mv');
     const running = `SELECT status FROM system.view_refreshes WHERE view = 'renewed_mv'`;
     await until(
       async () =>
         (await clickhouse.rows<{ status: string }>(running))[0]?.status === 'Running' || undefined,
     );
     await runStatement(client, "ALTER TABLE renewed COMMENT COLUMN n 'kept'");
+    await run('TRUNCATE TABLE renewed_from');
     await startRefreshes(client);
     await ends();
     const comment = `SELECT comment FROM system.columns WHERE database = '${DATABASE}' AND table = 'renewed'`;
     expect(await clickhouse.rows(comment)).toEqual([{ comment: 'kept' }]);
-    for (const name of ['renewed_mv', 'renewed'])
-      await client.command({ query: `DROP TABLE ${name}` });
+    for (const name of ['renewed_mv', 'renewed', 'renewed_from']) await run(`DROP TABLE ${name}`);
   });
 
   test('never change the query of a view on inserts, which would count a repeated batch twice', () => {
