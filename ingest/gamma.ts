@@ -1,10 +1,11 @@
 /**
  * Client of the metadata API (Gamma): markets by condition or token id, or newest first, and public profiles. The
  * service hides closed markets from some queries, so ids that are missing from the response are requested again with
- * `closed=true`. A market without tags gets those of its event. An item that cannot be parsed is logged once and
- * treated as unknown; the others are not affected.
+ * `closed=true`. A market without tags gets those of its event. Only what identifies an item is required: an item without
+ * it is logged once and treated as unknown, while any other member that cannot be parsed is logged once and left out.
  *
- * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out. Results are
+ * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out, and so is one of
+ * Protocol V2, whose positions are others, which is logged. Results are
  * validated against contract.ts, because an invalid message would stop its readers. test/fixtures/gamma-*.json are real
  * responses.
  */
@@ -41,20 +42,30 @@ const textOf = (charactersMax: number) =>
     .transform((value) => cut(value ?? '', charactersMax));
 const text = textOf(TEXT_MAX);
 const name = textOf(NAME_MAX);
-/** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. */
+const HAS_TIME = /\d:\d\d/;
+const HAS_ZONE = /(Z|[+-]\d\d(:?\d\d)?)$/i;
+/** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. UTC without a zone. */
 const isoSecond = text.transform((date) => {
-  const milliseconds = Date.parse(date);
+  const isLocal = HAS_TIME.test(date) && !HAS_ZONE.test(date);
+  const milliseconds = Date.parse(isLocal ? `${date}Z` : date);
   if (Number.isNaN(milliseconds)) return '';
   const iso = `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
   return /^\d{4}-/.test(iso) ? iso : '';
 });
-const id = z.union([z.string(), z.number().transform(String)]);
-/** JSON text of a list of two. */
+/** A number that JSON carries exactly, as v2 of the API sends it. */
+const id = z
+  .union([z.string(), z.number().transform(String)])
+  .refine(
+    (text) => !/^\d+$/.test(text) || Number(text) <= Number.MAX_SAFE_INTEGER,
+    'above 2^53 - 1',
+  );
+/** A list of two, or its JSON text. */
 const pair = z
-  .string()
-  .transform((json, context) => {
+  .unknown()
+  .transform((given, context) => {
+    if (typeof given !== 'string') return given;
     try {
-      return JSON.parse(json) as unknown;
+      return JSON.parse(given) as unknown;
     } catch {
       context.addIssue({ code: 'custom', message: 'not JSON' });
       return z.NEVER;
@@ -79,7 +90,7 @@ const GammaMarket = z.object({
     .boolean()
     .nullish()
     .transform((value) => value ?? false),
-  outcomes: pair,
+  outcomes: pair.nullish().transform((labels): [string, string] => labels ?? ['', '']),
   clobTokenIds: pair,
   groupItemTitle: text,
   sportsMarketType: text,
@@ -122,6 +133,19 @@ function isTradable(answer: unknown): boolean {
   const { conditionId, clobTokenIds } = answer as Readonly<Record<string, unknown>>;
   return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
 }
+
+/** Protocol V2 has positions of its own in place of outcome tokens. */
+function isProtocolV2(answer: unknown): boolean {
+  if (typeof answer !== 'object' || answer === null) return false;
+  const { version, positionIds } = answer as Readonly<Record<string, unknown>>;
+  return version === 'v2' || Array.isArray(positionIds);
+}
+
+/** Members of items and of listings that identify them. */
+const REQUIRED: ReadonlySet<string> = new Set([
+  ...['id', 'conditionId', 'clobTokenIds'],
+  ...['marketId', 'tokenIds', 'address'],
+]);
 
 /** Parses a market of the API. Throws ZodError if ids are missing or malformed. */
 export function parseListing(answer: unknown): Listing {
@@ -166,7 +190,7 @@ type Pair = [name: string, value: string];
 export class Gamma {
   readonly #http: GammaHttp;
   readonly #logger: Logger;
-  /** Malformed items that were already logged. */
+  /** What was already logged of items. */
   readonly #logged = new LRUCache<string, true>({ max: LOGGED_MAX });
   /** By id, because the markets of an event share it; `event` is undefined if the service does not know the id. */
   readonly #events = new LRUCache<string, { readonly event: GammaEvent | undefined }>({
@@ -174,6 +198,7 @@ export class Gamma {
     ttl: EVENT_STALE_MS,
   });
   #singleProfilesUntilMs = 0;
+  #leftOut = 0;
 
   constructor(options: GammaOptions) {
     this.#http = new GammaHttp(options);
@@ -223,7 +248,7 @@ export class Gamma {
     ]);
     const page = KeysetPage.safeParse(answer);
     if (!page.success) throw new GammaError('malformed', `${path} did not return a page`);
-    const markets = this.#parseAll(path, page.data.markets.filter(isTradable), parseMarket);
+    const markets = this.#parseAll(path, this.#listed(path, page.data.markets), parseMarket);
     return { listings: await this.#complete(markets), next: page.data.next_cursor || undefined };
   }
 
@@ -268,6 +293,28 @@ export class Gamma {
     }
   }
 
+  /** How many markets of Protocol V2 were left out. */
+  get leftOut(): number {
+    return this.#leftOut;
+  }
+
+  #listed(path: string, items: readonly unknown[]): readonly unknown[] {
+    for (const item of items.filter(isProtocolV2)) {
+      const { id } = item as Readonly<Record<string, unknown>>;
+      if (!this.#isFirst(`v2 ${String(id)}`)) continue;
+      this.#leftOut += 1;
+      this.#logger.warn({ path, id }, 'a market of Protocol V2 is left out');
+    }
+    return items.filter((item) => isTradable(item) && !isProtocolV2(item));
+  }
+
+  /** Whether this is to be logged now. */
+  #isFirst(what: string): boolean {
+    if (this.#logged.has(what)) return false;
+    this.#logged.set(what, true);
+    return true;
+  }
+
   /** Open and closed markets with one of the ids. */
   #markets(
     parameter: string,
@@ -286,7 +333,7 @@ export class Gamma {
           ...extra,
           ['limit', String(PAGE_MARKETS)],
         ]);
-        return this.#parseAll(path, itemsOf(path, answer).filter(isTradable), parseMarket);
+        return this.#parseAll(path, this.#listed(path, itemsOf(path, answer)), parseMarket);
       },
     );
   }
@@ -352,17 +399,40 @@ export class Gamma {
         return [parse(item)];
       } catch (error) {
         if (!(error instanceof z.ZodError)) throw error;
-        this.#logMalformed(path, item, error);
-        return [];
+        try {
+          return [parse(this.#withoutMalformed(path, item, error))];
+        } catch {
+          this.#logMalformed(path, item, error);
+          return [];
+        }
       }
     });
   }
 
+  /** The item without the members that could not be parsed. Throws the error if one of them is required. */
+  #withoutMalformed(path: string, item: unknown, error: z.ZodError): unknown {
+    if (error.issues.some(({ path: [top] }) => top === undefined || REQUIRED.has(String(top)))) {
+      throw error;
+    }
+    const copy = structuredClone(item) as Record<string, unknown>;
+    for (const { message, path: place } of error.issues) {
+      const [top = '', index, field] = place.map(String);
+      // Of an event, only the field.
+      const isField = top === 'events' && field !== undefined;
+      if (isField) delete (copy.events as Record<string, unknown>[])[Number(index)]?.[field];
+      else delete copy[top];
+      const member = isField ? `events.${field}` : top;
+      if (this.#isFirst(`${path} ${member}`)) {
+        const { id } = copy;
+        this.#logger.warn({ path, member, id, message }, 'a member of metadata is malformed');
+      }
+    }
+    return copy;
+  }
+
   #logMalformed(path: string, item: unknown, err: z.ZodError): void {
     const { id, proxyWallet } = (item ?? {}) as Readonly<Record<string, unknown>>;
-    const key = `${path} ${String(id ?? proxyWallet)}`;
-    if (this.#logged.has(key)) return;
-    this.#logged.set(key, true);
+    if (!this.#isFirst(`${path} ${String(id ?? proxyWallet)}`)) return;
     this.#logger.error({ path, id: id ?? proxyWallet, err }, 'metadata is malformed');
   }
 }

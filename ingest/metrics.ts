@@ -111,6 +111,12 @@ export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gam
     'how long the metadata API has not responded',
     () => gamma.downMs / 1e3,
   );
+  gaugeOf(
+    registry,
+    'metadata_markets_left_out',
+    'markets of Protocol V2 that the metadata API listed',
+    () => gamma.leftOut,
+  );
   gaugesOf(registry, 'metadata_waiting', 'requested keys without a response', {
     label: 'kind',
     values: () => Object.entries(metadata.waiting),

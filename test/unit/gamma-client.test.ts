@@ -1,6 +1,6 @@
 /** The client of the metadata API over real HTTP, with the quirks and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Gamma, GammaError, type GammaOptions } from '../../ingest/gamma.ts';
+import { Gamma, GammaError, type GammaOptions, parseListing } from '../../ingest/gamma.ts';
 import {
   condition,
   derived,
@@ -109,6 +109,80 @@ describe('listings', () => {
       expect([...found.keys()]).toEqual([condition(1), condition(3)]);
     }
     expect(lines.map(({ msg, id }) => [msg, id])).toEqual([['metadata is malformed', '2']]);
+  });
+
+  test.each<[string, Record<string, unknown>, Record<string, unknown>]>([
+    ['outcomes', { outcomes: null }, { outcomes: ['', ''] }],
+    ['outcomes', { outcomes: '["Yes"]' }, { outcomes: ['', ''] }],
+    ['', { outcomes: ['Up', 'Down'] }, { outcomes: ['Up', 'Down'] }],
+    ['icon', { icon: { url: 'x' } }, { icon: '' }],
+    ['negRisk', { negRisk: 'no' }, { negRisk: false }],
+    ['tags', { tags: [{ label: 'a' }] }, { tags: [] }],
+    [
+      'events.icon',
+      { events: [{ id: 7, slug: 'e', title: 'E', icon: {}, seriesSlug: 's' }] },
+      { eventSlug: 'e', eventTitle: 'E', eventIcon: '', seriesSlug: 's' },
+    ],
+    ['events', { events: 'none' }, { eventSlug: '' }],
+  ])('keeps a market without its malformed %s', async (name, given, expected) => {
+    const [first, second] = derived(condition(1));
+    const tokens = { clobTokenIds: JSON.stringify([first, second]) };
+    const raw = { id: 5, conditionId: condition(1), question: 'Q?', outcomes: '["A","B"]' };
+    fake.list({ conditionId: condition(1), raw: { ...raw, ...tokens, ...given } });
+    const { logger, lines } = recorder();
+    const gamma = connect({ logger });
+    for (let i = 0; i < 2; i++) {
+      const listing = (await gamma.listings([condition(1)])).get(condition(1));
+      expect(listing).toMatchObject({ marketId: '5', question: 'Q?', ...expected });
+    }
+    const told = lines.filter(({ msg }) => msg === 'a member of metadata is malformed');
+    expect(told.map(({ member }) => member)).toEqual(
+      name === '' || given.outcomes === null ? [] : [name],
+    );
+  });
+
+  test('takes lists of token ids, and refuses an id that JSON cannot carry', async () => {
+    const tokens = derived(condition(1));
+    const raw = { conditionId: condition(1), outcomes: '["A","B"]', clobTokenIds: tokens };
+    fake.list({ conditionId: condition(1), raw: { ...raw, id: '9007199254740991' } });
+    fake.list({
+      conditionId: condition(2),
+      raw: { ...raw, conditionId: condition(2), id: '1234567890123456789' },
+    });
+    const { logger, lines } = recorder();
+    const found = await connect({ logger }).listings([1, 2].map(condition));
+    expect([...found.values()].map(({ marketId }) => marketId)).toEqual(['9007199254740991']);
+    expect(lines.map(({ msg, id }) => [msg, id])).toEqual([
+      ['metadata is malformed', '1234567890123456789'],
+    ]);
+  });
+
+  test('says once that a market of Protocol V2 is left out', async () => {
+    const raw = { id: 6, conditionId: condition(1), version: 'v2', positionIds: ['1', '2'] };
+    fake.list({ conditionId: condition(1), raw });
+    const { logger, lines } = recorder();
+    const gamma = connect({ logger });
+    for (let i = 0; i < 2; i++) expect((await gamma.listings([condition(1)])).size).toBe(0);
+    expect(lines.map(({ msg, id }) => [msg, id])).toEqual([
+      ['a market of Protocol V2 is left out', 6],
+    ]);
+    expect(gamma.leftOut).toBe(1);
+  });
+
+  test.each([
+    ['2026-05-01T00:00:00', '2026-05-01T00:00:00Z'],
+    ['2026-05-01 00:00:00.5', '2026-05-01T00:00:00Z'],
+    ['2026-05-01 02:00:00+02', '2026-05-01T00:00:00Z'],
+    ['2026-05-01', '2026-05-01T00:00:00Z'],
+    ['soon', ''],
+  ])('reads the date %s in UTC', (given, expected) => {
+    const zone = process.env.TZ;
+    process.env.TZ = 'America/New_York';
+    const raw = { id: 5, conditionId: condition(1), clobTokenIds: derived(condition(1)) };
+    const listing = parseListing({ ...raw, endDate: given });
+    if (zone === undefined) delete process.env.TZ;
+    else process.env.TZ = zone;
+    expect(listing.endDate).toBe(expected);
   });
 
   test('skips markets without tokens silently', async () => {
