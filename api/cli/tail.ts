@@ -15,7 +15,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import type { FeedEvent } from '../client/index.ts';
+import { type FeedEvent, traded } from '../client/index.ts';
 import { csvRow } from '../csv-row.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { cents, clean, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
@@ -32,7 +32,11 @@ export const tail = command({
   usage: '',
   takes: [0, 0],
   options: {
-    trader: { value: 'ADDRESS', isList: true, text: 'only matches of these wallets' },
+    trader: {
+      value: 'ADDRESS',
+      isList: true,
+      text: 'only matches of these wallets, as their trades',
+    },
     tag: { value: 'TAG', isList: true, text: 'only markets with one of these tags' },
     series: { value: 'SLUG', isList: true, text: 'only markets of these series' },
     market: { value: 'MARKET', isList: true, text: 'only these markets: id, condition id or slug' },
@@ -92,8 +96,9 @@ After a disconnect, the feed resumes automatically. When the command is restarte
       ...{ min_price: flags['min-price'], max_price: flags['max-price'] },
       ...(flags.finality && { finality: true }),
     };
+    const followed = flags.trader ?? [];
     const print = async (event: Shown) => {
-      await sink.take(lineOf(event, format, screen));
+      await sink.take(lineOf(event, format, screen, followed));
       sink.keep(event.cursor);
     };
     let keeping: NodeJS.Timeout | undefined;
@@ -264,27 +269,34 @@ const CSV_HEAD = [
   ...['usdc', 'shares', 'market_id', 'market_slug', 'question', 'detail'],
 ];
 
-/** One event as one line, including the line end. */
-export function lineOf(event: Shown, format: Format, screen: Screen): string {
+/** One event as one line, including the line end. Of a match, what the followed traders did, or its taker. */
+export function lineOf(
+  event: Shown,
+  format: Format,
+  screen: Screen,
+  followed: readonly string[] = [],
+): string {
   const { type, cursor, data } = event;
   if (format === 'json') return `${JSON.stringify({ cursor, type, data })}\n`;
-  if (format === 'csv') return csvRow(csvValues(event).map((value) => clean(value)));
-  return `${pretty(event, screen)}\n`;
+  if (format === 'csv') return csvRow(csvValues(event, followed).map((value) => clean(value)));
+  return `${pretty(event, screen, followed)}\n`;
 }
 
 type Shown = Exclude<FeedEvent, { readonly type: 'end' }>;
 
-function csvValues(event: Shown): string[] {
+function csvValues(event: Shown, followed: readonly string[]): string[] {
   const { cursor, type } = event;
   const nothing = ['', '', '', '', '', '', '', '', ''];
   if (type === 'gap') return [cursor, type, '', '', '', ...nothing, detailOf(event)];
   const { timestamp, match_id, tx_hash } = event.data;
   const known = [cursor, type, timestamp, match_id, tx_hash];
   if (type !== 'order') return [...known, ...nothing, detailOf(event)];
-  const { taker_order: taker, market } = event.data;
+  const { maker_orders, market, taker_order } = event.data;
+  const own = traded(taker_order, maker_orders, followed);
+  const { outcome, shares, side, trader, usdc } = own;
   return [
-    ...[...known, taker.trader.address, taker.trader.name, taker.side, taker.outcome],
-    ...[taker.usdc, taker.shares, market.id, market.slug, market.question, ''],
+    ...[...known, trader.address, trader.name, side, outcome],
+    ...[usdc, shares, market.id, market.slug, market.question, own.isTaker ? '' : 'maker'],
   ];
 }
 
@@ -303,7 +315,7 @@ function detailOf(event: Shown): string {
 
 const TRADER_WIDTH = 16;
 
-function pretty(event: Shown, screen: Screen): string {
+function pretty(event: Shown, screen: Screen, followed: readonly string[]): string {
   const time = event.type === 'gap' ? '' : (/\d\d:\d\d:\d\d/.exec(event.data.timestamp)?.[0] ?? '');
   const start = painted(time.padEnd(8), 'dim', screen);
   if (event.type !== 'order') {
@@ -312,18 +324,18 @@ function pretty(event: Shown, screen: Screen): string {
     const text = cutTo(clean(about + detailOf(event)), screen.width - 20);
     return `${start}  ${painted(event.type.padEnd(8), color, screen)}  ${text}`.trimEnd();
   }
-  const { taker_order: taker, market } = event.data;
-  const isBuy = taker.side === 'BUY';
-  const price =
-    Number(taker.shares) === 0 ? null : (Number(taker.usdc) / Number(taker.shares)) * 1e6;
-  const side = painted(taker.side.padEnd(4), isBuy ? 'green' : 'red', screen);
-  const amounts = `${dollars(taker.usdc).padStart(9)}  ${cents(price).padStart(6)}`;
-  const name = clean(taker.trader.name);
+  const { maker_orders, market, taker_order } = event.data;
+  const own = traded(taker_order, maker_orders, followed);
+  const isBuy = own.side === 'BUY';
+  const price = Number(own.shares) === 0 ? null : (Number(own.usdc) / Number(own.shares)) * 1e6;
+  const side = painted(own.side.padEnd(4), isBuy ? 'green' : 'red', screen);
+  const amounts = `${dollars(own.usdc).padStart(9)}  ${cents(price).padStart(6)}`;
+  const name = clean(own.trader.name);
   const trader =
-    name === '' ? cutTo(taker.trader.address, TRADER_WIDTH, 'middle') : cutTo(name, TRADER_WIDTH);
+    name === '' ? cutTo(own.trader.address, TRADER_WIDTH, 'middle') : cutTo(name, TRADER_WIDTH);
   const space = ' '.repeat(TRADER_WIDTH - widthOf(trader));
-  const left = `${time}  ${taker.side.padEnd(4)}  ${amounts}  ${trader}${space}  `;
-  const what = clean(`${taker.outcome}: ${market.question}`);
+  const left = `${time}  ${own.side.padEnd(4)}  ${amounts}  ${trader}${space}  `;
+  const what = clean(`${own.isTaker ? '' : 'maker · '}${own.outcome}: ${market.question}`);
   const room = Math.max(11, screen.width - widthOf(left));
   return `${start}  ${side}  ${amounts}  ${trader}${space}  ${cutTo(what, room)}`;
 }

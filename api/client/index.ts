@@ -19,6 +19,7 @@ export {
   type StreamOptions,
   type StreamState,
 } from './stream.ts';
+export { type Traded, traded } from './traded.ts';
 export type * from './types.ts';
 
 export class Fillstream extends Endpoints {

@@ -4,7 +4,7 @@
  */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { FillstreamError, type LabelledMatch } from '../client/index.ts';
+import { FillstreamError, type LabelledMatch, traded } from '../client/index.ts';
 import { fillstream } from './client.ts';
 import { Ago } from './figures.tsx';
 import { followed } from './follow.tsx';
@@ -181,13 +181,9 @@ function notificationOf(title: string, options: NotificationOptions): Notificati
   }
 }
 
-/** The text of an alert: the trader's largest fill. */
 function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
   const { market, maker_orders, taker_order } = match;
-  const [fill = taker_order] = [taker_order, ...maker_orders]
-    .filter(({ trader }) => traders.has(trader.address.toLowerCase()))
-    .toSorted((a, b) => Number(b.usdc) - Number(a.usdc));
-  const { outcome, shares, side, trader, usdc } = fill;
+  const { outcome, shares, side, trader, usdc } = traded(taker_order, maker_orders, traders);
   const what = `${side === 'BUY' ? 'bought' : 'sold'} ${outcome} at ${cents(usdc, shares)}`;
   return {
     ...{ id: match.match_id, isVoid: false },

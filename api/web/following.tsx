@@ -50,6 +50,7 @@ export function Following() {
           <LiveTape
             title="Following"
             name={addresses}
+            followed={traders.map(({ id }) => id)}
             open={(options) =>
               fillstream.value.feed(
                 { traders: traders.map(({ id }) => id), finality: true, last: FIRST_MATCHES },

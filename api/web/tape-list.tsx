@@ -147,7 +147,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
                 Market
               </th>
               <th scope="col" class="c-taker">
-                Taker
+                Trader
               </th>
             </tr>
           </thead>
@@ -225,7 +225,7 @@ function TapeRow(props: {
   readonly onChoose: () => void;
 }) {
   const { row, state, chosen, onChoose } = props;
-  const { taker, market } = row;
+  const { shown, market } = row;
   const { sign, text } = STATES[state];
   // A row that is final when it comes into view has not just settled.
   const wasPending = useRef(state === 'pending').current;
@@ -251,23 +251,24 @@ function TapeRow(props: {
       <td class="c-state" title={row.reason === '' ? text : `${text}: ${row.reason}`}>
         <span aria-hidden="true">{sign}</span> <span class="word">{text}</span>
       </td>
-      <td class={`c-side side ${taker.side === 'BUY' ? 'gain' : 'loss'}`}>{taker.side}</td>
-      <td class="c-price figure">{cents(taker.usdc, taker.shares)}</td>
+      <td class={`c-side side ${shown.side === 'BUY' ? 'gain' : 'loss'}`}>{shown.side}</td>
+      <td class="c-price figure">{cents(shown.usdc, shown.shares)}</td>
       <td
-        class={`c-usdc figure heat ${taker.side === 'BUY' ? 'bought' : 'sold'}`}
-        style={{ '--heat': heat(taker.usdc) }}
-        title={exact(taker.usdc)}
+        class={`c-usdc figure heat ${shown.side === 'BUY' ? 'bought' : 'sold'}`}
+        style={{ '--heat': heat(shown.usdc) }}
+        title={exact(shown.usdc)}
       >
-        {amount(taker.usdc)}
+        {amount(shown.usdc)}
       </td>
-      <td class="c-outcome">{taker.outcome}</td>
+      <td class="c-outcome">{shown.outcome}</td>
       <td class="c-market">
         <TapeMarket market={market} />
       </td>
       <td class="c-taker">
-        <a href={`/trader/${taker.address}`} title={taker.address}>
-          {nameOf(taker)}
+        <a href={`/trader/${shown.trader.address}`} title={shown.trader.address}>
+          {nameOf(shown.trader)}
         </a>
+        {shown.isTaker ? null : <span class="soft"> maker</span>}
       </td>
     </tr>
   );

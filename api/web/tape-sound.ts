@@ -14,11 +14,11 @@ export class TapeSound {
   play(rows: readonly Row[]): void {
     const largest = rows.reduce<Row | undefined>(
       (most, row) =>
-        most === undefined || Number(row.taker.usdc) > Number(most.taker.usdc) ? row : most,
+        most === undefined || Number(row.shown.usdc) > Number(most.shown.usdc) ? row : most,
       undefined,
     );
     if (largest === undefined) return;
-    const { side, usdc } = largest.taker;
+    const { side, usdc } = largest.shown;
     const share = Math.min(1, Math.max(0, Math.log10(Number(usdc) / 1e6) / LOUDNESS.decades));
     const [tone, gain] = [this.#context.createOscillator(), this.#context.createGain()];
     const start = this.#context.currentTime;

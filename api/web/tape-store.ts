@@ -15,6 +15,8 @@ import {
   type StreamEvent,
   type StreamOptions,
   type StreamState,
+  type Traded,
+  traded,
 } from '../client/index.ts';
 import { serverMs } from './client.ts';
 import { span } from './format.ts';
@@ -43,6 +45,8 @@ export type Row = {
   readonly market: { readonly id: string; readonly question: string };
   readonly taker: Participant;
   readonly makers: readonly Participant[];
+  /** What the tape is about: the taker's fill, or that of a trader whom it follows. */
+  readonly shown: Traded;
   state: RowState;
   /** Why it is void. */
   reason: string;
@@ -50,7 +54,7 @@ export type Row = {
 
 type Place = { readonly number: number; readonly cursor: string };
 
-function rowOfOrder(place: Place, order: LabelledMatch): Row {
+function rowOfOrder(place: Place, order: LabelledMatch, followed: readonly string[]): Row {
   return {
     ...place,
     txHash: order.tx_hash,
@@ -59,13 +63,19 @@ function rowOfOrder(place: Place, order: LabelledMatch): Row {
     market: { id: order.market.id, question: order.market.question },
     taker: participant(order.taker_order, order.taker_order.trader),
     makers: order.maker_orders.map((maker) => participant(maker, maker.trader)),
+    shown: traded(order.taker_order, order.maker_orders, followed),
     state: 'pending',
     reason: '',
   };
 }
 
-function rowOfTransaction(place: Place, transaction: LiveTransaction): Row {
-  const { market } = transaction;
+function rowOfTransaction(
+  place: Place,
+  transaction: LiveTransaction,
+  followed: readonly string[],
+): Row {
+  const { makers, market, taker } = transaction;
+  const order = ({ user, ...fill }: typeof taker) => ({ ...fill, trader: user });
   return {
     ...place,
     txHash: transaction.tx_hash,
@@ -75,8 +85,9 @@ function rowOfTransaction(place: Place, transaction: LiveTransaction): Row {
       id: market.id === 0 ? market.condition_id : String(market.id),
       question: market.question,
     },
-    taker: participant(transaction.taker, transaction.taker.user),
-    makers: transaction.makers.map((maker) => participant(maker, maker.user)),
+    taker: participant(taker, taker.user),
+    makers: makers.map((maker) => participant(maker, maker.user)),
+    shown: traded(order(taker), makers.map(order), followed),
     state: 'pending',
     reason: '',
   };
@@ -127,9 +138,12 @@ export class TapeStore {
   readonly #openedAtMs = Date.now();
   #arrivals: number[] = [];
   #resume: { readonly atMs: number; readonly cutMs: number; caughtUp: number } | undefined;
+  readonly #followed: readonly string[];
   readonly #close: () => void;
 
-  constructor(open: Open) {
+  /** Rows show what the followed traders did, by address; without any, what takers did. */
+  constructor(open: Open, followed: readonly string[] = []) {
+    this.#followed = followed;
     const timer = setInterval(() => this.#measure(), 1_000);
     const closed = new AbortController();
     void this.#read(open, closed.signal);
@@ -164,10 +178,10 @@ export class TapeStore {
     const place = { number: this.#number, cursor: event.cursor };
     switch (event.type) {
       case 'order':
-        this.#add(rowOfOrder(place, event.data));
+        this.#add(rowOfOrder(place, event.data, this.#followed));
         break;
       case 'tx':
-        this.#add(rowOfTransaction(place, event.data));
+        this.#add(rowOfTransaction(place, event.data, this.#followed));
         break;
       case 'void':
         this.#settle(event.data, 'void', event.data.reason);

@@ -63,12 +63,14 @@ export function Tape() {
   // Sent as typed; the server reports what is wrong.
   const given = Object.fromEntries(asked) as FeedQuery;
   const filter = { ...given, finality: true, last: FIRST_MATCHES };
+  const followed = (asked.get('traders') ?? '').split(',').map((text) => text.trim());
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
         title="Tape"
         name={name}
         open={(options) => fillstream.value.feed(filter, options)}
+        followed={followed}
         controls={
           <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
         }
@@ -94,12 +96,14 @@ export function LiveTape(props: {
   /** Identifies the stream; a new name starts a new one. */
   readonly name: string;
   readonly open: Open;
+  /** Traders, by address, whose fills the rows show in place of the takers'. */
+  readonly followed?: readonly string[];
   readonly controls?: ComponentChildren;
   readonly below?: ComponentChildren;
 }) {
-  const { title, name, open } = props;
+  const { title, name, open, followed } = props;
   const [tries, setTries] = useState(0);
-  const store = useMemo(() => new TapeStore(open), [name, tries]);
+  const store = useMemo(() => new TapeStore(open, followed), [name, tries]);
   const [paused, setPaused] = useState(false);
   const [choice, setChoice] = useState<{ readonly row: Row; readonly of: TapeStore } | undefined>();
   const [finalOnly, setFinalOnly] = useState(false);

@@ -1,6 +1,11 @@
 /** The tape shows what the feed tells, and stands still while it is read. */
 import { expect, test } from 'vitest';
-import type { Markets } from '../../api/client/index.ts';
+import type {
+  LeaderboardV1,
+  Markets,
+  RecentMatches,
+  TraderTrades,
+} from '../../api/client/index.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,
@@ -12,6 +17,7 @@ import {
 } from '../../ingest/contract.ts';
 import { hash, match } from '../unit/feed-matches.ts';
 import { faults } from './browser.ts';
+import { cents, money } from './figures.ts';
 import { expectText, positions, rowCount, scrollTo, struck, texts } from './seen.ts';
 import { useStage } from './stage.ts';
 
@@ -76,6 +82,60 @@ test('shows only what its filters let through, by the server, and what a match c
   await expectText(page.getByRole('alert'), 'min_price: must be from 0 to 100');
 });
 
+test('a filter by trader shows the trades of those traders, as the API has them', async () => {
+  const { traders } = await stage.get<LeaderboardV1>('/v1/analytics/leaderboard?limit=20');
+  const addresses = traders.map(({ profile }) => profile.address);
+  // High, because only rows in view exist.
+  const viewport = { width: 1_280, height: 3_000 };
+  const { page } = await stage.at(`/tape?traders=${addresses.join(',')}`, { viewport });
+  await page.getByRole('button', { name: 'Final only' }).click();
+  await page.locator('tr[data-cursor]').nth(30).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  const rows = await page.locator('tr[data-cursor]').all();
+  const recent = `/v2/recent_matches?traders=${addresses.join(',')}&limit=200`;
+  const { events } = await stage.get<RecentMatches>(recent);
+  const matches = events.filter(({ type }) => type === 'order');
+  // Trades do not tell which match of a transaction they belong to.
+  const alone = [...Map.groupBy(matches, ({ data }) => data.tx_hash)].flatMap(([txHash, own]) =>
+    own.length === 1 ? own.map(({ cursor }) => [cursor, txHash] as const) : [],
+  );
+  const txOf = new Map(alone);
+  const trades: (TraderTrades['trades'][number] & { readonly of: string })[] = [];
+  for (const of of addresses) {
+    const own = await stage.get<TraderTrades>(`/v2/traders/${of}/trades?limit=1000`);
+    trades.push(...own.trades.map((trade) => ({ ...trade, of })));
+  }
+  let [compared, makers] = [0, 0];
+  for (const row of rows) {
+    const txHash = txOf.get((await row.getAttribute('data-cursor')) ?? '');
+    const own = trades.filter(({ tx_hash }) => tx_hash === txHash);
+    // The feed may be ahead of the analytics.
+    if (own.length === 0) continue;
+    const fills = Map.groupBy(own, (one) => `${one.of} ${one.side} ${one.outcome} ${one.is_taker}`);
+    const sums = [...fills.values()].map((group) => ({
+      ...(group[0] as (typeof own)[number]),
+      usdc: group.reduce((sum, { usdc }) => sum + usdc, 0),
+      shares: group.reduce((sum, { shares }) => sum + shares, 0),
+    }));
+    const [most] = sums.toSorted((a, b) => b.usdc - a.usdc);
+    if (most === undefined) throw new Error('no trade of this match');
+    const cells = await row.locator('td').allTextContents();
+    const [, , side, shownPrice, , outcome] = cells;
+    expect([side, shownPrice]).toEqual([most.side, cents(String(most.usdc), String(most.shares))]);
+    // A market may have been without a listing when its match was shown.
+    if (outcome !== '') expect(outcome).toBe(most.outcome);
+    expect(await row.locator('.c-usdc').getAttribute('title')).toContain(
+      money(most.usdc, 6, 'negative'),
+    );
+    expect(await row.locator('.c-taker a').getAttribute('href')).toBe(`/trader/${most.of}`);
+    expect(cells[7]?.endsWith(' maker')).toBe(!most.is_taker);
+    compared += 1;
+    if (!most.is_taker) makers += 1;
+  }
+  expect(compared).toBeGreaterThan(10);
+  expect(makers).toBeGreaterThan(0);
+});
+
 test('opens with the newest matches that fit, and the row pointed at stays while the tape moves', async () => {
   const { page } = await stage.at('/tape');
   // As many as have arrived; more than a moment of live trading.
@@ -116,8 +176,9 @@ test('names the markets in windows of 760, 800 and 1,000 pixels', async () => {
   const market = page.locator('tr[data-cursor] .c-market').first();
   for (const width of [760, 800, 1_000]) {
     await page.setViewportSize({ width, height: 700 });
-    await market.waitFor();
-    expect((await market.boundingBox())?.width, `${width} pixels`).toBeGreaterThan(180);
+    // The newest row moves, and a resize is drawn later.
+    const shown = expect.poll(async () => (await market.boundingBox())?.width, `${width} pixels`);
+    await shown.toBeGreaterThan(180);
   }
 });
 
