@@ -21,7 +21,8 @@ export function integer(min: number, max: number) {
   });
 }
 
-const DECIMAL = /^-?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?$/;
+/** The texts that `decimal` reads, in any range. */
+export const DECIMAL = /^-?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?$/;
 
 /** A decimal number such as `0.5` or `1e-7` from `min` to `max`, both inclusive. */
 export function decimal(min: number, max: number) {

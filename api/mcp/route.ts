@@ -35,18 +35,30 @@ export const readMessage: RequestHandler[] = [
 /** Handles one message. The key has already been checked. */
 export function mcpHandler(analystUrl: string | undefined): RequestHandler {
   return async (request, response) => {
-    const [{ createMcpServer }, { StreamableHTTPServerTransport }] = await Promise.all([
+    const [{ createMcpServer }, { WebStandardStreamableHTTPServerTransport }] = await Promise.all([
       import('./server.ts'),
-      import('@modelcontextprotocol/sdk/server/streamableHttp.js'),
+      import('@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'),
     ]);
     const { localAddress = '127.0.0.1', localPort } = request.socket;
     const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
-    const key = request.get('X-Service-Key') ?? '';
-    const api = new Fillstream({ url: `http://${host}:${localPort}`, key, retry: false });
+    const url = `http://${host}:${localPort}`;
+    const api = new Fillstream({ url, key: request.get('X-Service-Key') ?? '', retry: false });
     const server = createMcpServer(api, analystUrl, callerOf(response).account);
-    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+    const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
     response.once('close', () => void server.close());
     await server.connect(transport);
-    await transport.handleRequest(request, response, request.body);
+    const headers = new Headers({
+      'Content-Type': request.get('Content-Type') ?? '',
+      // The transport rejects requests that do not accept both, although it always sends JSON.
+      Accept: 'application/json, text/event-stream',
+    });
+    const version = request.get('MCP-Protocol-Version');
+    if (version !== undefined) headers.set('MCP-Protocol-Version', version);
+    const sent = new Request(`${url}/mcp`, { method: 'POST', headers });
+    const answer = await transport.handleRequest(sent, { parsedBody: request.body });
+    response
+      .status(answer.status)
+      .setHeaders(answer.headers)
+      .end(await answer.text());
   };
 }

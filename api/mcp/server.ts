@@ -4,6 +4,7 @@
  * with the problem's detail. Lists are short unless the model asks for more.
  */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { RefusedStatementError, refuseUnlessHarmless } from '../../infra/analyst/guard.ts';
 import { boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
@@ -23,6 +24,7 @@ import manifest from '../cli/package.json' with { type: 'json' };
 import { type Fillstream, FillstreamError } from '../client/index.ts';
 import { recentMatches } from '../feed/recent.ts';
 import { status } from '../status.ts';
+import { toolInput } from './input.ts';
 
 const SQL_CHARACTERS_MAX = 20_000;
 const SQL_ROWS_MAX = 500;
@@ -81,7 +83,7 @@ const TOOLS = [
     name: 'leaderboard',
     title: 'Leaderboard',
     description: 'The best traders of a time frame, by PnL, ROI, win rate, markets or volume.',
-    input: z.object({
+    input: toolInput({
       time_frame: z.enum(TIME_FRAMES).default('7D'),
       sort_by: z.enum(['pnl', 'roi', 'win_rate', 'market_count', 'volume']).default('pnl'),
       order: z.enum(['asc', 'desc']).default('desc').describe('asc: the worst first'),
@@ -103,7 +105,7 @@ const TOOLS = [
     title: 'Trader',
     description:
       'A trader: name, balance, fee tier, and the PnL and ROI of the last 30 days by tag. compare_traders has time windows.',
-    input: z.object({ address }),
+    input: toolInput({ address }),
     output: traderV2.answer,
     request: (input) => ['GET', `/v2/traders/${input.address}`],
   }),
@@ -111,7 +113,7 @@ const TOOLS = [
     name: 'compare_traders',
     title: 'Compare traders',
     description: `PnL, ROI, volume and position totals of up to ${COMPARED_MAX} traders side by side.`,
-    input: z.object({ addresses: z.array(address).min(1).max(COMPARED_MAX) }),
+    input: toolInput({ addresses: z.array(address).min(1).max(COMPARED_MAX) }),
     output: tradersBatch.answer,
     request: (body) => ['POST', '/v2/traders/batch', { body }],
   }),
@@ -119,7 +121,7 @@ const TOOLS = [
     name: 'positions',
     title: 'Positions of a trader',
     description: 'What a trader holds: shares, average price, value, realised and unrealised PnL.',
-    input: z.object({
+    input: toolInput({
       address,
       status: z.enum(['open', 'resolved', 'all']).default('open'),
       sort_by: z.enum(['value', 'pnl', 'age']).default('value'),
@@ -134,7 +136,7 @@ const TOOLS = [
     name: 'trades',
     title: 'Trades of a trader',
     description: "A trader's fills, newest first, in one market or all.",
-    input: z.object({
+    input: toolInput({
       address,
       market: market.optional(),
       side: z.enum(['BUY', 'SELL']).optional(),
@@ -151,7 +153,7 @@ const TOOLS = [
     name: 'search',
     title: 'Search',
     description: 'Markets and traders by words, name, id, beginning of an address, or URL.',
-    input: z.object({ q: z.string().min(1).max(300), limit: limit(20, 5) }),
+    input: toolInput({ q: z.string().min(1).max(300), limit: limit(20, 5) }),
     output: search.answer,
     request: (query) => ['GET', '/v2/search', { query }],
   }),
@@ -159,7 +161,7 @@ const TOOLS = [
     name: 'markets',
     title: 'List of markets',
     description: 'Markets by volume, traders, price change, age or end date.',
-    input: z.object({
+    input: toolInput({
       q: z.string().min(1).max(200).optional().describe('words of the question'),
       tag: z.string().max(100).optional(),
       status: z.enum(['open', 'closed', 'resolved', 'all']).default('open'),
@@ -176,7 +178,7 @@ const TOOLS = [
     name: 'market',
     title: 'Market',
     description: 'A market: question, outcomes, resolution, volume, traders and top earners.',
-    input: z.object({ market }),
+    input: toolInput({ market }),
     output: marketDetailV2.answer,
     request: (input) => ['GET', marketPath(input.market)],
   }),
@@ -185,7 +187,7 @@ const TOOLS = [
     title: 'Candles of a market',
     description:
       'Open, high, low, close and volume of a market by interval. Set `from` to limit the period.',
-    input: z.object({
+    input: toolInput({
       market,
       interval: z.enum(['1m', '5m', '15m', '1h', '6h', '1d']).default('1d'),
       from: instant.describe('a time in the first candle, ISO 8601; default: 300 candles ago'),
@@ -199,7 +201,7 @@ const TOOLS = [
     title: 'Recent matches of the whole feed',
     description:
       'Matches of all markets and traders when they are first seen, oldest first: the newest ones, or from up to 72 hours ago (unless the operator chose another time) with `from`. Matches may be pending: a `void` event retracts one by its match_id, and with `finality` a `final` event says that one is final. A call reads at most 16,384 messages of the feed (about half an hour). If `more` is true, continue with `from` = `cursor`. If `gap` is true, the feed no longer has everything after `from`. For older matches use `market_trades` or `trades`.',
-    input: z.object({
+    input: toolInput({
       traders: z.array(address).max(COMPARED_MAX).optional().describe('any participant counts'),
       tags: z.array(word).max(FILTERED_MAX).optional().describe('any of crypto, politics …'),
       series: z.array(word).max(FILTERED_MAX).optional().describe('slugs of series'),
@@ -231,7 +233,7 @@ const TOOLS = [
     title: 'Trades of a market',
     description:
       'Every final match of one market since it opened, newest first, with the fill of its taker.',
-    input: z.object({ market, limit: limit(100, 20), cursor }),
+    input: toolInput({ market, limit: limit(100, 20), cursor }),
     output: marketTradesV2.answer,
     request: ({ market, ...query }) => ['GET', `${marketPath(market)}/trades`, { query }],
   }),
@@ -239,7 +241,7 @@ const TOOLS = [
     name: 'holders',
     title: 'Holders of a market',
     description: 'Who holds shares of a market, largest holdings first.',
-    input: z.object({
+    input: toolInput({
       market,
       outcome: z.enum(['0', '1', 'both']).default('both').describe('0 is the first outcome'),
       limit: limit(50, 10),
@@ -252,25 +254,26 @@ const TOOLS = [
     name: 'status',
     title: 'Status',
     description: 'How fresh the data is: blocks, ages and delays.',
-    input: z.object({}),
+    input: toolInput({}),
     output: status.answer,
     request: () => ['GET', '/v2/status'],
   }),
 ];
 
 const QUERY = {
+  name: 'query',
   title: 'SQL query',
-  description: `One SELECT on ClickHouse as the read-only analyst, 30 s, at most ${SQL_ROWS_MAX} rows: use LIMIT. \`SHOW TABLES\` and \`DESCRIBE TABLE fills\` show the views. Amounts are whole USDC and shares.`,
-  inputSchema: z.object({ sql: z.string().min(1).max(SQL_CHARACTERS_MAX) }),
-  outputSchema: z.object({
+  description: `One SELECT on ClickHouse as the read-only analyst, 30 s, at most ${SQL_ROWS_MAX} rows: use LIMIT and no FORMAT. \`SHOW TABLES\` and \`DESCRIBE TABLE fills\` show the views. Amounts are whole USDC and shares.`,
+  input: toolInput({ sql: z.string().min(1).max(SQL_CHARACTERS_MAX) }),
+  output: z.object({
     columns: z.array(z.object({ name: z.string(), type: z.string() })),
     rows: z.array(z.array(z.unknown())).describe('values in the order of the columns'),
   }),
 };
 
 const Result = z.object({
-  meta: QUERY.outputSchema.shape.columns,
-  data: QUERY.outputSchema.shape.rows,
+  meta: QUERY.output.shape.columns,
+  data: QUERY.output.shape.rows,
 });
 
 /** Statements at a time, of all callers. */
@@ -281,7 +284,8 @@ const accountSlots = createCallerSlots(1, QUERIES_WAITING_MAX);
 /** The analyst's ClickHouse rejected the statement or was unreachable, or too many statements wait. */
 class QueryError extends Error {}
 
-const ANNOTATIONS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false };
+const LISTED = TOOLS.map(listed);
+const LISTED_WITH_QUERY = [...LISTED, listed(QUERY)];
 
 /** One server per connection. Without `analystUrl` there is no tool `query`. */
 export function createMcpServer(
@@ -293,20 +297,42 @@ export function createMcpServer(
     { name: 'fillstream', title: 'Fillstream', version: manifest.version },
     { instructions: INSTRUCTIONS },
   );
-  for (const { name, title, description, input, output, request } of TOOLS) {
-    const shown = { title, description, inputSchema: input, outputSchema: output };
-    const annotations = { title, ...ANNOTATIONS };
-    server.registerTool(name, { ...shown, annotations }, (input, { signal }) => {
+  for (const { name, input, output, request } of TOOLS) {
+    const schemas = { inputSchema: input, outputSchema: output };
+    server.registerTool(name, schemas, (input, { signal }) => {
       const [method, path, sent] = request(input);
       return resultOf(api.request<Record<string, unknown>>(method, path, sent, { signal }));
     });
   }
-  if (analystUrl === undefined) return server;
-  const annotations = { title: QUERY.title, ...ANNOTATIONS };
-  server.registerTool('query', { ...QUERY, annotations }, ({ sql }, { signal }) =>
-    resultOf(inTurn(account, signal, () => runQuery(analystUrl, sql, signal))),
-  );
+  if (analystUrl !== undefined) {
+    const schemas = { inputSchema: QUERY.input, outputSchema: QUERY.output };
+    server.registerTool(QUERY.name, schemas, ({ sql }, { signal }) =>
+      resultOf(inTurn(account, signal, () => runQuery(analystUrl, sql, signal))),
+    );
+  }
+  const tools = analystUrl === undefined ? LISTED : LISTED_WITH_QUERY;
+  server.server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }));
   return server;
+}
+
+/**
+ * A tool as `tools/list` shows it. The SDK would write its schemas in draft 7; MCP expects 2020-12, and hosts refuse
+ * schemas that name another draft.
+ */
+function listed(tool: {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly input: z.ZodObject;
+  readonly output: z.ZodObject;
+}) {
+  const { name, title, description, input, output } = tool;
+  return {
+    ...{ name, title, description },
+    inputSchema: { ...z.toJSONSchema(input, { io: 'input' }), type: 'object' as const },
+    outputSchema: { ...z.toJSONSchema(output), type: 'object' as const },
+    annotations: { title, readOnlyHint: true, idempotentHint: true, openWorldHint: false },
+  };
 }
 
 function marketPath(market: string): string {
@@ -351,7 +377,7 @@ async function runQuery(analystUrl: string, sql: string, cancelled: AbortSignal)
   const tree = await sendQuery(
     analystUrl,
     `EXPLAIN AST ${sql}`,
-    { default_format: 'TSVRaw' },
+    { default_format: 'TabSeparatedRaw' },
     signal,
   );
   try {
@@ -365,15 +391,20 @@ async function runQuery(analystUrl: string, sql: string, cancelled: AbortSignal)
     ...{ max_result_bytes: String(SQL_BYTES_MAX), max_result_rows: String(SQL_ROWS_MAX) },
     max_memory_usage: String(SQL_MEMORY_BYTES_MAX),
   };
-  const { meta, data } = Result.parse(parsed(await sendQuery(analystUrl, sql, settings, signal)));
+  const { meta, data } = Result.parse(
+    JSON.parse(await sendQuery(analystUrl, sql, settings, signal)),
+  );
   return { columns: meta, rows: data };
 }
 
-/** The text of the response. Throws QueryError for an error of ClickHouse, and for a response that is too large. */
+/**
+ * The text of the response. Throws QueryError for an error of ClickHouse, and for a response that is too large or in
+ * another format, which FORMAT in the statement has chosen.
+ */
 async function sendQuery(
   analystUrl: string,
   sql: string,
-  settings: Readonly<Record<string, string>>,
+  settings: Readonly<Record<string, string>> & { readonly default_format: string },
   signal: AbortSignal,
 ): Promise<string> {
   const { origin, pathname, username, password } = new URL(analystUrl);
@@ -384,23 +415,17 @@ async function sendQuery(
   const request = fetch(`${origin}${pathname}?${search}`, {
     ...{ method: 'POST', body: sql, headers, signal },
   });
-  const [isGood, text] = await request
+  const [isGood, format, text] = await request
     .then(async (response) => {
-      return [response.ok, (await boundedBody(response, SQL_BYTES_MAX)).toString()] as const;
+      const body = await boundedBody(response, SQL_BYTES_MAX);
+      return [response.ok, response.headers.get('X-ClickHouse-Format'), body.toString()] as const;
     })
     .catch((error: unknown) => {
       if (error instanceof ResponseTooLongError) throw new QueryError(TOO_LARGE);
       throw new QueryError('the analysts’ ClickHouse did not respond');
     });
-  if (isGood) return text;
+  if (isGood && format === settings.default_format) return text;
+  if (isGood) throw new QueryError('leave out FORMAT: the tool returns columns and rows');
   if (text.includes(RESULT_LIMIT) || text.includes(MEMORY_LIMIT)) throw new QueryError(TOO_LARGE);
   throw new QueryError(text.slice(0, 1_000));
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw new QueryError('omit FORMAT: the result must be JSON');
-  }
 }

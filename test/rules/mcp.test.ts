@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, conditionOf } from '../support/api-bookings.ts';
 import {
@@ -87,6 +88,29 @@ const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])
   ['holders', { market: MARKET }, `${PATH}/holders?limit=10`],
   ['holders', { market: MARKET, outcome: '1', limit: 3 }, `${PATH}/holders?outcome=1&limit=3`],
   ['status', {}, '/v2/status'],
+];
+
+/** Arguments as models and other languages write them, with the usual ones that must have the same result. */
+const SPELLINGS: readonly (readonly [tool: string, given: object, usual: object])[] = [
+  ['leaderboard', { limit: '3', min_pnl: '-5' }, { limit: 3, min_pnl: -5 }],
+  ['leaderboard', { limit: null, tag: '', market: null, order: null }, {}],
+  ['leaderboard', { market: Number(MARKET) }, { market: MARKET }],
+  ['trades', { address: TRADER, min_usdc: '1.5', cursor: '' }, { address: TRADER, min_usdc: 1.5 }],
+  [
+    'trades',
+    { address: TRADER, from: 1_577_836_800 },
+    { address: TRADER, from: '2020-01-01T00:00:00Z' },
+  ],
+  ['compare_traders', { addresses: TRADER }, { addresses: [TRADER] }],
+  ['search', { q: 2026 }, { q: '2026' }],
+  ['market', { market: Number(MARKET) }, { market: MARKET }],
+  ['holders', { market: MARKET, outcome: 1 }, { market: MARKET, outcome: '1' }],
+  [
+    'recent_matches',
+    { from: '2020-01-01', traders: MATCHED, tags: null, finality: 'True', limit: '2' },
+    { from: '2020-01-01', traders: [MATCHED], finality: true, limit: 2 },
+  ],
+  ['recent_matches', { markets: [Number(MARKET)], finality: 0 }, { markets: [MARKET] }],
 ];
 
 const seeded = forFile(startSeeded);
@@ -170,6 +194,56 @@ describe.each(WAYS)('over %s', (_, connect) => {
     }
   });
 
+  test('input schemas are draft 2020-12 and have the plain type of each argument', async () => {
+    const { tools } = await client.listTools();
+    for (const { name, inputSchema, outputSchema } of tools) {
+      const $schema = 'https://json-schema.org/draft/2020-12/schema';
+      expect([inputSchema, outputSchema], name).toMatchObject([{ $schema }, { $schema }]);
+      const isValid = new Ajv2020({ strict: false }).compile(inputSchema);
+      const [, given = {}] = QUESTIONS.find(([tool]) => tool === name) ?? [];
+      if (name !== 'query' && name !== 'compare_traders') expect(isValid(given), name).toBe(true);
+      expect(isValid({ ...given, no_such_argument: 1 }), name).toBe(false);
+    }
+    const { properties, required } = tools.find(({ name }) => name === 'trades')?.inputSchema ?? {};
+    expect(required).toEqual(['address']);
+    expect(properties).toMatchObject({
+      address: { type: 'string', description: expect.stringContaining('wallet address') },
+      limit: { type: 'integer', default: 20 },
+    });
+  });
+
+  test('an unknown argument is refused by its name', async () => {
+    const { tools } = await client.listTools();
+    for (const { name } of tools) {
+      const [, given = {}] = QUESTIONS.find(([tool]) => tool === name) ?? [];
+      const { isError, text } = await ask(client, name, { ...given, min_size: 5 });
+      expect([isError, text], name).toEqual([true, expect.stringContaining('"min_size"')]);
+    }
+  });
+
+  test.each(SPELLINGS)('%s of %j is understood', async (name, given, usual) => {
+    const { isError, text, answer } = await ask(client, name, given);
+    expect(isError, text).toBe(false);
+    expect(lasting(answer)).toEqual(lasting((await ask(client, name, usual)).answer));
+  });
+
+  test.each([
+    ['leaderboard', { limit: '3.5' }],
+    ['leaderboard', { limit: 'many' }],
+    ['leaderboard', { limit: '0x10' }],
+    ['leaderboard', { limit: [3] }],
+    ['leaderboard', { order: 'up' }],
+    ['recent_matches', { finality: 'maybe' }],
+    ['recent_matches', { finality: 2 }],
+    ['trader', { address: null }],
+    ['trader', {}],
+    // JSON has lost digits of this number.
+    ['market', { market: 2 ** 60 }],
+  ])('%s of %j is refused', async (name, given) => {
+    const { isError, text } = await ask(client, name, given);
+    expect([isError, text]).toEqual([true, expect.stringContaining('Invalid arguments')]);
+  });
+
   test.each(QUESTIONS)('%s of %j has the figures of the API', async (name, given, path) => {
     const { isError, text, answer } = await ask(client, name, given);
     expect(isError, text).toBe(false);
@@ -221,6 +295,11 @@ describe.each(WAYS)('over %s', (_, connect) => {
     const secret = "SELECT * FROM (SELECT file('/etc/passwd') SETTINGS readonly = 0)";
     const file = await ask(client, 'query', { sql: secret });
     expect(file).toMatchObject({ isError: true, text: expect.stringContaining('not open') });
+    for (const format of ['CSV', 'TSVRaw', 'JSONCompact', 'JSON;', 'Null', 'Pretty']) {
+      const formatted = await ask(client, 'query', { sql: `SELECT 1 FORMAT ${format}` });
+      expect(formatted, format).toMatchObject({ isError: true });
+      expect(formatted.text, format).toMatch(/^leave out FORMAT/);
+    }
     for (const sql of [
       'SELECT number FROM numbers(501)',
       'SELECT repeat(repeat(char(0), 1000000), 40)',
@@ -239,6 +318,19 @@ test('a key is needed, in either header', async () => {
   expect((await get(url, undefined, { method: 'POST' })).status).toBe(401);
   expect((await get(url, seeded.key)).status).toBe(405);
 });
+
+test.each(['', '*/*', 'application/json', 'text/event-stream', 'text/html,application/xhtml+xml'])(
+  'a request with Accept: %s is answered with JSON',
+  async (Accept) => {
+    const { status, body, headers } = await get(`${api.url}/mcp`, seeded.key, {
+      method: 'POST',
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' }),
+      headers: { 'Content-Type': 'application/json', Accept },
+    });
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/json']);
+    expect(body).toEqual({ jsonrpc: '2.0', id: 1, result: {} });
+  },
+);
 
 test('one message a request', async () => {
   const message = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
