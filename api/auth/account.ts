@@ -13,6 +13,7 @@ import type { Sessions } from '../sessions/sessions.ts';
 import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from './key-admin.ts';
 import {
   hashKey,
+  KeyLabel,
   type KeyRecord,
   type Keys,
   keyFromSeed,
@@ -32,8 +33,6 @@ type AccountCall = CallerContext & {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 };
-
-const LABEL_CHARACTERS_MAX = 200;
 
 const Account = text('owner of the key; limits apply per account', 'acme');
 const Time = z.string().meta({ examples: ['2026-05-01T12:00:00.000Z'] });
@@ -173,10 +172,10 @@ const tiers = endpoint({
   }),
 });
 
-const Label = z
-  .string()
-  .max(LABEL_CHARACTERS_MAX)
-  .meta({ description: 'your name for the key', examples: ['laptop'] });
+const Label = KeyLabel.meta({
+  description: 'your name for the key, without control characters',
+  examples: ['laptop'],
+});
 const ExpiresAt = z.iso
   .datetime()
   .nullable()

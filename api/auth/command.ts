@@ -9,8 +9,9 @@ import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { UsageError } from '../../infra/expected.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { type Kv, openKv, parseValue } from '../../infra/nats/kv.ts';
+import { clean, cleanJson } from '../../infra/printed.ts';
 import { changeKey, issueKey, KeyUnknownError, revokeKey, rotateKey } from './key-admin.ts';
-import { KEYS_BUCKET, KeyRecord, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
+import { KEYS_BUCKET, KeyLabel, KeyRecord, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
 import { Tier } from './tiers.ts';
 
 const HELP = `API keys of Fillstream.
@@ -105,7 +106,7 @@ function issue({ tier, account, label, expires }: Values, nowMs: number): Comman
     .object({
       tier: z.enum(Tier.options, { error: `required: ${Tier.options.join(', ')}` }),
       account: z.string({ error: 'required: the account that owns the key' }).min(1).max(200),
-      label: z.string().max(200),
+      label: KeyLabel,
     })
     .safeParse({ tier, account, label: label ?? '' });
   if (!parsed.success) {
@@ -134,15 +135,15 @@ async function list(bucket: Kv, values: Values, nowMs: number): Promise<void> {
       status: keyStatus(record, nowMs),
       ...record,
     }));
-    return print(JSON.stringify(rows, null, 2));
+    return print(cleanJson(rows, 2));
   }
   const head = ['ID', 'STATUS', 'TIER', 'ACCOUNT', 'LABEL', 'CREATED', 'EXPIRES'];
   const rows = shown.map(({ keyHash, record }) => [
     keyIdOf(keyHash),
     keyStatus(record, nowMs),
     record.tier,
-    record.account,
-    record.label,
+    clean(record.account),
+    clean(record.label),
     record.created_at,
     record.expires_at ?? 'never',
   ]);
@@ -183,7 +184,7 @@ function revoke(id: string, nowMs: number): Command {
   return async (bucket) => {
     const { keyHash } = await findKey(bucket, id);
     const { record } = await revokeKey(bucket, keyHash, nowMs);
-    print(`key ${id} of account ${record.account} was revoked at ${record.revoked_at}`);
+    print(`key ${id} of account ${clean(record.account)} was revoked at ${record.revoked_at}`);
   };
 }
 
@@ -232,9 +233,10 @@ function durationMs(text: string): number | undefined {
 }
 
 function describe({ keyHash, record }: StoredKey): string {
-  const label = record.label === '' ? '' : ` "${record.label}"`;
+  const label = record.label === '' ? '' : ` "${clean(record.label)}"`;
   const expires = record.expires_at === undefined ? 'never expires' : `until ${record.expires_at}`;
-  return `key ${keyIdOf(keyHash)}${label}: ${record.tier}, account ${record.account}, ${expires}`;
+  const account = clean(record.account);
+  return `key ${keyIdOf(keyHash)}${label}: ${record.tier}, account ${account}, ${expires}`;
 }
 
 function print(text: string): undefined {

@@ -29,9 +29,17 @@ export type Caller = {
 const Instant = z.iso.datetime();
 const ID_LENGTH = 16;
 
+const LABEL_CHARACTERS_MAX = 200;
+
+/** The label of a new key. Records may hold older labels with control characters. */
+export const KeyLabel = z
+  .string()
+  .max(LABEL_CHARACTERS_MAX)
+  .refine((text) => !/\p{Cc}/u.test(text), 'must not contain control characters');
+
 /** Value of a bucket entry, as JSON. */
 export const KeyRecord = z.object({
-  label: z.string().max(200),
+  label: z.string().max(LABEL_CHARACTERS_MAX),
   tier: Tier,
   account: z.string().min(1).max(200),
   created_at: Instant,

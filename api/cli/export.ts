@@ -1,8 +1,8 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
+import { cleanJson } from '../../infra/printed.ts';
 import { backoffMs, pause } from '../client/http.ts';
-import { csvRow } from '../csv-row.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
-import { flat } from './format.ts';
+import { cleanRow, flat } from './format.ts';
 
 const PAGE_MAX = 1_000;
 const CLICKHOUSE_FORMATS = {
@@ -126,7 +126,7 @@ async function printPages(
     const [first] = page;
     if (first === undefined) continue;
     if (format === 'json') {
-      await write(page.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
+      await write(page.map((entry) => `${cleanJson(entry)}\n`).join(''));
       continue;
     }
     const head = names === undefined;
@@ -134,9 +134,9 @@ async function printPages(
     const columns = names;
     const rows = page.map((entry) => {
       const cells = flat(entry);
-      return csvRow(columns.map((name) => cells[name]));
+      return cleanRow(columns.map((name) => cells[name]));
     });
-    await write((head ? csvRow(columns) : '') + rows.join(''));
+    await write((head ? cleanRow(columns) : '') + rows.join(''));
   }
 }
 

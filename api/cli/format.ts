@@ -1,5 +1,6 @@
 /** Formats amounts, tables and CSV. */
-import { stripVTControlCharacters } from 'node:util';
+import { clean, cleanJson } from '../../infra/printed.ts';
+import { csvRow } from '../csv-row.ts';
 
 /** The terminal or file that receives the output. */
 export type Screen = {
@@ -64,11 +65,6 @@ function plain(amount: number, minimumFractionDigits: number, wholeFrom: number)
 /** An ISO time as `2026-01-31 12:00`; empty stays empty. */
 export function minute(time: string): string {
   return time.slice(0, 16).replace('T', ' ');
-}
-
-/** One line without terminal control characters, because anybody can choose names and questions. */
-export function clean(text: string): string {
-  return stripVTControlCharacters(text).replace(/\s+/g, ' ').replace(/\p{C}/gu, '').trim();
 }
 
 /** The width of a text in terminal columns. */
@@ -163,12 +159,25 @@ function fit<Row>(
 
 /** Lines of a name and a value. */
 export function facts(pairs: readonly (readonly [string, string])[], screen: Screen): string {
-  const width = Math.max(...pairs.map(([name]) => name.length));
-  const lines = pairs.map(([name, value]) => {
-    const text = cutTo(clean(value), Math.max(CUT_WIDTH_LEAST, screen.width - width - 2));
-    return `${painted(name.padEnd(width), 'dim', screen)}${BETWEEN}${text}`.trimEnd();
+  const shown = pairs.map(([name, value]) => [clean(name), clean(value)] as const);
+  const width = Math.max(...shown.map(([name]) => widthOf(name)));
+  const lines = shown.map(([name, value]) => {
+    const text = cutTo(value, Math.max(CUT_WIDTH_LEAST, screen.width - width - 2));
+    const space = ' '.repeat(width - widthOf(name));
+    return `${painted(name + space, 'dim', screen)}${BETWEEN}${text}`.trimEnd();
   });
   return `${lines.join('\n')}\n`;
+}
+
+/** A row of CSV without control characters, because it may be printed on a terminal. */
+export function cleanRow(values: readonly unknown[]): string {
+  return csvRow(values.map(cleanCell));
+}
+
+function cleanCell(value: unknown): unknown {
+  if (typeof value === 'string') return clean(value);
+  if (!Array.isArray(value)) return value;
+  return value.some((one) => typeof one === 'object') ? cleanJson(value) : value.map(cleanCell);
 }
 
 /** The members of an entry by column, named as in the API's CSV: `profile.address`. */

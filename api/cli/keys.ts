@@ -1,4 +1,5 @@
 /** `fillstream keys`: the API keys of your account. */
+import { cleanJson } from '../../infra/printed.ts';
 import { command, UsageError } from './command.ts';
 import { minute, table } from './format.ts';
 
@@ -32,7 +33,7 @@ export const keys = command({
       case 'list': {
         const { keys: own } = await fillstream.keys();
         if (flags.format === 'json') {
-          await write(own.map((one) => `${JSON.stringify(one)}\n`).join(''));
+          await write(own.map((one) => `${cleanJson(one)}\n`).join(''));
           return;
         }
         await write(

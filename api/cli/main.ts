@@ -1,4 +1,5 @@
 /** The command line of Fillstream: the table of commands, exit codes, and the format of errors. */
+import { clean } from '../../infra/printed.ts';
 import { ApiError, ConnectionError } from '../client/index.ts';
 import {
   type Command,
@@ -10,7 +11,6 @@ import {
   wantsHelp,
 } from './command.ts';
 import { exportFills } from './export.ts';
-import { clean } from './format.ts';
 import { keys } from './keys.ts';
 import { mcp } from './mcp.ts';
 import manifest from './package.json' with { type: 'json' };
@@ -73,7 +73,8 @@ async function main([name = 'help', ...argv]: readonly string[]): Promise<void> 
   const [asked = ''] = isHelp ? argv : [name];
   const one = Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
   if (isHelp && asked === '') return write(HELP);
-  if (one === undefined) return fail(`unknown command: ${asked}\nSee fillstream help.`, EXIT.usage);
+  if (one === undefined)
+    return fail(`unknown command: ${asked}`, ['See fillstream help.'], EXIT.usage);
   if (isHelp || wantsHelp(argv)) return write(helpOf(asked, one));
   try {
     await run(one, argv, context());
@@ -108,22 +109,22 @@ async function write(text: string | Uint8Array): Promise<void> {
 /** Prints expected errors without a stack trace. Any other error is a bug and keeps its trace. */
 function report(error: unknown, name: string): void {
   if (error instanceof UsageError) {
-    fail(`${clean(error.message)}\nSee fillstream help ${name}.`, EXIT.usage);
+    fail(error.message, [`See fillstream help ${name}.`], EXIT.usage);
   } else if (error instanceof ApiError) {
     const { status, code, requestId, retryAfterSeconds, issues } = error;
     const again = retryAfterSeconds > 0 ? `; retry in ${retryAfterSeconds} s` : '';
     const request = requestId === '' ? '' : `, request ${requestId}`;
     const key = status === 401 ? '; set FILLSTREAM_KEY or use --key-file FILE' : '';
-    const lines = issues.map(({ path, message }) => `\n  ${clean(path)}: ${clean(message)}`);
-    fail(`${clean(error.message)} (${status} ${code}${request})${again}${key}${lines.join('')}`);
+    const lines = issues.map(({ path, message }) => `  ${clean(path)}: ${clean(message)}`);
+    fail(`${error.message} (${status} ${code}${request})${again}${key}`, lines);
   } else if (error instanceof ConnectionError) {
     fail(`${error.message}; check --url or FILLSTREAM_URL`);
   } else if (error instanceof Failure || (error instanceof Error && 'syscall' in error)) {
-    fail(clean(error.message));
+    fail(error.message);
   } else throw error;
 }
 
-function fail(message: string, code = EXIT.failed): void {
-  process.stderr.write(`fillstream: ${message}\n`);
+function fail(message: string, more: readonly string[] = [], code = EXIT.failed): void {
+  process.stderr.write(`${[`fillstream: ${clean(message)}`, ...more].join('\n')}\n`);
   process.exitCode = code;
 }

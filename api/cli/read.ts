@@ -1,10 +1,11 @@
 /** The commands that show analytics: `top`, `trader`, `market`, `positions`, `search`. */
+import { cleanJson } from '../../infra/printed.ts';
 import type { LeaderboardQuery, MarketListing, Profile } from '../client/index.ts';
-import { csvRow } from '../csv-row.ts';
 import { type Call, command } from './command.ts';
 import {
   type Column,
   cents,
+  cleanRow,
   dollars,
   facts,
   flat,
@@ -109,7 +110,7 @@ export const trader = command({
     const [known] = batch.traders;
     if (flags.format === 'json') {
       const { windows, positions } = known ?? {};
-      await write(`${JSON.stringify({ ...profile, windows, positions })}\n`);
+      await write(`${cleanJson({ ...profile, windows, positions })}\n`);
       return;
     }
     await write(
@@ -172,7 +173,7 @@ export const market = command({
     const [id = ''] = args;
     const one = await client().market(id);
     if (flags.format === 'json') {
-      await write(`${JSON.stringify(one)}\n`);
+      await write(`${cleanJson(one)}\n`);
       return;
     }
     const { market: about, mark } = one;
@@ -275,7 +276,7 @@ export const search = command({
     const { limit, format } = flags;
     const found = await client().search({ q: args.join(' '), limit });
     if (format === 'json') {
-      await write(`${JSON.stringify(found)}\n`);
+      await write(`${cleanJson(found)}\n`);
       return;
     }
     if (found.markets.length > 0) {
@@ -307,16 +308,16 @@ async function printList<Entry extends object>(
   columns: readonly Column<Entry>[],
 ): Promise<void> {
   if (flags.format === 'json') {
-    await write(entries.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
+    await write(entries.map((entry) => `${cleanJson(entry)}\n`).join(''));
   } else if (flags.format === 'csv') {
     const [first] = entries;
     if (first === undefined) return;
     const names = Object.keys(flat(first));
     const rows = entries.map((entry) => {
       const cells = flat(entry);
-      return csvRow(names.map((name) => cells[name]));
+      return cleanRow(names.map((name) => cells[name]));
     });
-    await write(csvRow(names) + rows.join(''));
+    await write(cleanRow(names) + rows.join(''));
   } else {
     await write(entries.length === 0 ? 'nothing found\n' : table(columns, entries, screen));
   }

@@ -15,10 +15,11 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { clean, cleanJson } from '../../infra/printed.ts';
 import { type FeedEvent, traded } from '../client/index.ts';
 import { csvRow } from '../csv-row.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
-import { cents, clean, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
+import { cents, cleanRow, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
 
 type Format = 'pretty' | 'json' | 'csv';
 
@@ -277,8 +278,8 @@ export function lineOf(
   followed: readonly string[] = [],
 ): string {
   const { type, cursor, data } = event;
-  if (format === 'json') return `${JSON.stringify({ cursor, type, data })}\n`;
-  if (format === 'csv') return csvRow(csvValues(event, followed).map((value) => clean(value)));
+  if (format === 'json') return `${cleanJson({ cursor, type, data })}\n`;
+  if (format === 'csv') return cleanRow(csvValues(event, followed));
   return `${pretty(event, screen, followed)}\n`;
 }
 
@@ -332,7 +333,9 @@ function pretty(event: Shown, screen: Screen, followed: readonly string[]): stri
   const amounts = `${dollars(own.usdc).padStart(9)}  ${cents(price).padStart(6)}`;
   const name = clean(own.trader.name);
   const trader =
-    name === '' ? cutTo(own.trader.address, TRADER_WIDTH, 'middle') : cutTo(name, TRADER_WIDTH);
+    name === ''
+      ? cutTo(clean(own.trader.address), TRADER_WIDTH, 'middle')
+      : cutTo(name, TRADER_WIDTH);
   const space = ' '.repeat(TRADER_WIDTH - widthOf(trader));
   const left = `${time}  ${own.side.padEnd(4)}  ${amounts}  ${trader}${space}  `;
   const what = clean(`${own.isTaker ? '' : 'maker · '}${own.outcome}: ${market.question}`);

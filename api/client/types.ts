@@ -1732,7 +1732,7 @@ export type Keys = {
 };
 
 export type CreateKeyBody = {
-  /** your name for the key */
+  /** your name for the key, without control characters */
   label?: string;
 
   /** when the key expires, ISO 8601 UTC; null = when the key of this request does */
@@ -1769,7 +1769,7 @@ export type CreateKey = {
 };
 
 export type UpdateKeyBody = {
-  /** your name for the key */
+  /** your name for the key, without control characters */
   label?: string;
 
   /** when the key expires, ISO 8601 UTC; null = when the key of this request does */

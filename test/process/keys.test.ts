@@ -6,6 +6,9 @@ import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { generateKey, KEYS_BUCKET, keyIdOf, storeKey } from '../../api/auth/keys.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import { start, temporaryDirectory } from '../support/service.ts';
 import { type Parts, startParts } from '../support/stack.ts';
 
@@ -90,6 +93,26 @@ test('issue, use, rotate with both valid, expire, revoke with an open stream', a
   const all = JSON.parse((await keys('list', '--account', 'acme', '--all', '--json')).out);
   expect(all.map((one: { status: string }) => one.status)).toEqual(['expired', 'revoked']);
   expect((await keys('list', '--account', 'acme')).out.trim().split('\n')).toHaveLength(1);
+});
+
+test('a label cannot control the terminal of an operator', async () => {
+  const refused = await keys('issue', '--tier', 'demo', '--account', 'c', '--label', 'a\x1b[2Jb');
+  expect(refused).toMatchObject({ code: 2, error: expect.stringContaining('--label: ') });
+  // As stored by an api that still took such labels.
+  const label = 'red\x1b[31m \x9b2J\u202e\r\nnext';
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'test' });
+  const key = generateKey('demo');
+  const keyHash = await storeKey(await openKv(nats, KEYS_BUCKET), key, {
+    ...{ label, tier: 'demo', account: 'c', created_at: '2026-05-01T00:00:00Z' },
+  });
+  await nats.close();
+  const listed = await keys('list', '--account', 'c');
+  const json = await keys('list', '--account', 'c', '--json');
+  const changed = await keys('expire', keyIdOf(keyHash), '--at', '1h');
+  expect(changed.out).toContain('red');
+  for (const { out } of [listed, json, changed]) expect(out).not.toMatch(/[^\n\P{C}]/u);
+  expect(listed.out.trim().split('\n')).toHaveLength(2);
+  expect(JSON.parse(json.out)).toMatchObject([{ label }]);
 });
 
 test('the rates of a key and of its account hold over two processes', async () => {

@@ -164,6 +164,9 @@ describe('/v2/user/keys', () => {
 
   test.each([
     [{ label: 'x'.repeat(201) }, 'label'],
+    [{ label: 'red \x1b[31m' }, 'label'],
+    [{ label: 'clear \x9b2J' }, 'label'],
+    [{ label: 'two\nlines' }, 'label'],
     [{ labels: 'x' }, 'labels'],
     [{ label: 7 }, 'label'],
     [{ expires_at: 'tomorrow' }, 'expires_at'],

@@ -1,9 +1,10 @@
 /** The command line: amounts, tables, arguments, and lines of the feed. */
 import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { command, parseCommand, run, timeOf, UsageError } from '../../api/cli/command.ts';
+import { exportFills } from '../../api/cli/export.ts';
 import {
   cents,
-  clean,
   cutTo,
   dollars,
   flat,
@@ -12,8 +13,13 @@ import {
   table,
   widthOf,
 } from '../../api/cli/format.ts';
+import { keys } from '../../api/cli/keys.ts';
+import { market, positions, search, top, trader } from '../../api/cli/read.ts';
 import { lineOf } from '../../api/cli/tail.ts';
 import { csvRow } from '../../api/csv-row.ts';
+import { ENDPOINTS } from '../../api/docs.ts';
+import { clean } from '../../infra/printed.ts';
+import { serve } from '../support/http-server.ts';
 
 const WIDE = { width: Number.POSITIVE_INFINITY, hasColors: false };
 
@@ -44,6 +50,65 @@ test('prices are in cents, ratios in percent', () => {
 test('text from users cannot control the terminal', () => {
   expect(clean('\x1b[31mred\x1b[0m\r\n\u202eover\u0007 \x9b2J')).not.toMatch(/\p{C}/u);
   expect(clean('two\nlines')).toBe('two lines');
+});
+
+describe('no text of a response controls the terminal', () => {
+  const HOSTILE = 'red\x1b[31m\x07 \x9b2J\x7f\u202e\r\nnext';
+  const COMMANDS = { top, trader, market, positions, search, keys, export: exportFills };
+  type Schema = z.core.JSONSchema.JSONSchema;
+  const samples = new Map(
+    ENDPOINTS.map(({ method = 'get', path, answer }) => {
+      const { $defs = {}, ...schema } = z.toJSONSchema(answer);
+      const sample = sampleOf(schema as Schema, $defs as Record<string, Schema>);
+      return [`${method.toUpperCase()} ${path.replaceAll(/:\w+/g, 'x')}`, sample];
+    }),
+  );
+
+  /** A value of this schema, in which every text is hostile. */
+  function sampleOf(schema: Schema, named: Readonly<Record<string, Schema>>): unknown {
+    const { $ref, type, properties = {}, items, anyOf: [first] = [], enum: [one] = [] } = schema;
+    const found = named[$ref?.split('/').at(-1) ?? ''] ?? first;
+    if (found !== undefined) return sampleOf(found as Schema, named);
+    switch (type) {
+      case 'object':
+        return Object.fromEntries(
+          Object.entries(properties).map(([name, one]) => [
+            name,
+            name === 'next_cursor' ? '' : sampleOf(one as Schema, named),
+          ]),
+        );
+      case 'array':
+        return [sampleOf(items as Schema, named)];
+      case 'string':
+        return one ?? HOSTILE;
+      case 'boolean':
+        return true;
+      default:
+        return 1;
+    }
+  }
+
+  test.each([
+    ...['top', 'top --format json', 'top --format csv'],
+    ...['positions x', 'positions x --format json', 'positions x --format csv'],
+    ...['trader x', 'trader x --format json', 'market x', 'market x --format json'],
+    ...['search x', 'search x --format json', 'keys', 'keys --format json'],
+    ...['export trader x', 'export trader x --format json'],
+  ])('%s', async (line) => {
+    const [name, ...args] = line.split(' ');
+    using server = await serve(({ method, url }, response) => {
+      const body = samples.get(`${method} ${url?.split('?')[0]}`);
+      response.writeHead(body === undefined ? 404 : 200, { 'Content-Type': 'application/json' });
+      response.end(JSON.stringify(body ?? {}));
+    });
+    const printed: string[] = [];
+    await run(COMMANDS[name as keyof typeof COMMANDS], [...args, '--url', server.url], {
+      ...{ env: {}, signal: new AbortController().signal, screen: WIDE, note: () => {} },
+      write: async (text) => void printed.push(text.toString()),
+    });
+    expect(printed.join('')).toContain('red');
+    expect(printed.join('')).not.toMatch(/[^\r\n\P{C}]/u);
+  });
 });
 
 test.each([
