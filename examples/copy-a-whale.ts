@@ -16,13 +16,16 @@ for await (const event of fillstream.feed({ traders: [whale], finality: true }))
   if (event.type === 'gap' || event.type === 'end') continue;
   if (event.type === 'order') {
     const { maker_orders, market, match_id, taker_order } = event.data;
-    const own = [taker_order, ...maker_orders].filter(({ trader }) => trader.address === whale);
+    // An order of less than a micro-share has no price.
+    const own = [taker_order, ...maker_orders].filter(
+      ({ trader, shares }) => trader.address === whale && shares !== '0',
+    );
     const orders = own.map(({ side, outcome, usdc, shares }) => {
       const size = (Number(usdc) / 1e6 / 100).toFixed(2);
       const price = (Number(usdc) / Number(shares)).toFixed(3);
       return `${side} ${size} USDC of ${outcome} in ${market.slug} at ${price} or better`;
     });
-    copies.set(match_id, orders.join(', '));
+    if (orders.length > 0) copies.set(match_id, orders.join(', '));
   }
   // A trade that was shown before this program started has no copy.
   const copy = copies.get(event.data.match_id);

@@ -15,6 +15,9 @@ const {
   WEBHOOK_URL = '',
 } = process.env;
 
+/** The limit of Discord; that of Telegram is 4,096. Names and questions may be of any length. */
+const CHARACTERS_MAX = 2_000;
+
 if (WEBHOOK_URL === '') throw new Error('WEBHOOK_URL is not set');
 
 const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' });
@@ -34,10 +37,12 @@ for await (const event of feed) {
   if (event.type === 'order') {
     const { market, taker_order: order } = event.data;
     const cents = Math.round((100 * Number(order.usdc)) / Number(order.shares));
+    // A match of less than a micro-share has no price.
+    const price = Number(order.shares) === 0 ? '' : ` at ${cents}¢`;
     const who = order.trader.name || order.trader.address;
     const verb = order.side === 'BUY' ? 'buys' : 'sells';
     const usdc = money.format(Number(order.usdc) / 1e6);
-    await post(`${who} ${verb} ${usdc} of “${order.outcome}” at ${cents}¢: ${market.question}`);
+    await post(`${who} ${verb} ${usdc} of “${order.outcome}”${price}: ${market.question}`);
   }
   if (event.type === 'gap') await post('Some matches were missed.');
   save(event.cursor);
@@ -45,7 +50,9 @@ for await (const event of feed) {
 }
 
 /** Retries until the chat accepts the message. Only then is the cursor saved. Throws if the chat refuses it for good. */
-async function post(text: string): Promise<void> {
+async function post(whole: string): Promise<void> {
+  const isLong = whole.length > CHARACTERS_MAX;
+  const text = isLong ? `${whole.slice(0, CHARACTERS_MAX - 1).toWellFormed()}…` : whole;
   // Anybody can choose a name with @everyone in it.
   const content = { content: text, allowed_mentions: { parse: [] } };
   const body = CHAT_ID === undefined ? content : { chat_id: CHAT_ID, text };

@@ -102,6 +102,15 @@ const COMMON = {
   help: { text: 'print this text' },
 } as const satisfies Options;
 
+/** The URL of a service. Throws UsageError, without the text, which may hold a password. */
+export function httpUrl(name: string, text: string): URL {
+  const isHttp = /^https?:\/\//i.test(text);
+  if (isHttp && URL.canParse(text)) return new URL(text);
+  throw new UsageError(
+    `${name} ${isHttp ? 'is not a URL' : 'must begin with http:// or https://'}`,
+  );
+}
+
 /** Parses the arguments of a command and runs it. Throws UsageError and the errors of the command. */
 export async function run(one: Command, argv: readonly string[], context: Context): Promise<void> {
   const { args, flags } = parseCommand(one, argv);
@@ -164,7 +173,11 @@ function flagOf(name: string, option: Option, raw: unknown) {
 
 function accessOf(flags: Flags<typeof COMMON>, env: Context['env']) {
   const url = flags.url ?? env.FILLSTREAM_URL ?? URL_DEFAULT;
-  if (!URL.canParse(url)) throw new UsageError(`not a URL: ${url}`);
+  const { username, password, search, hash } = httpUrl('--url or FILLSTREAM_URL', url);
+  if (username !== '' || password !== '') {
+    throw new UsageError('the URL has a user or password: the API needs only a key');
+  }
+  if (search !== '' || hash !== '') throw new UsageError(`the URL must end with its path: ${url}`);
   const file = flags['key-file'];
   const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim() ?? '';
   if (!/^[!-~]*$/.test(key)) throw new UsageError('the API key contains invalid characters');

@@ -1,7 +1,7 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
 import { cleanJson } from '../../infra/printed.ts';
 import { backoffMs, pause } from '../client/http.ts';
-import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
+import { type Call, command, Failure, httpUrl, timeOf, UsageError } from './command.ts';
 import { cleanRow, flat } from './format.ts';
 
 const PAGE_MAX = 1_000;
@@ -144,8 +144,7 @@ async function printPages(
 function clickhouseUrl(argument: string | undefined, variable: string | undefined): URL {
   const text = argument ?? variable;
   if (text === undefined) throw new UsageError('set CLICKHOUSE_URL or use --clickhouse URL');
-  if (!URL.canParse(text)) throw new UsageError('the ClickHouse URL is not a URL');
-  const url = new URL(text);
+  const url = httpUrl('the ClickHouse URL', text);
   if (argument !== undefined && url.password !== '') {
     throw new UsageError('put a URL with a password into CLICKHOUSE_URL');
   }

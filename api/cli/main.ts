@@ -60,7 +60,7 @@ for (const name of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   // The reader of the pipe has closed it, like `| head`. An export whose reader ended early is not complete.
   if (error.code === 'EPIPE') process.exit(process.argv[2] === 'export' ? EXIT.failed : 0);
-  fail(error.message);
+  // Any other error, such as that of a full disk, is that of the write, and reported there.
 });
 // Notes are optional, so a closed stderr is no error.
 process.stderr.on('error', () => undefined);
@@ -68,6 +68,15 @@ process.stderr.on('error', () => undefined);
 await main(process.argv.slice(2));
 
 async function main([name = 'help', ...argv]: readonly string[]): Promise<void> {
+  try {
+    await runNamed(name, argv);
+  } catch (error) {
+    if (interruptedBy === undefined) return report(error, name);
+  }
+  if (interruptedBy !== undefined) process.exit(SIGNALS[interruptedBy]);
+}
+
+async function runNamed(name: string, argv: readonly string[]): Promise<void> {
   const isHelp = ['help', '--help', '-h'].includes(name);
   if (name === '--version') return write(`${manifest.version}\n`);
   const [asked = ''] = isHelp ? argv : [name];
@@ -76,12 +85,7 @@ async function main([name = 'help', ...argv]: readonly string[]): Promise<void> 
   if (one === undefined)
     return fail(`unknown command: ${asked}`, ['See fillstream help.'], EXIT.usage);
   if (isHelp || wantsHelp(argv)) return write(helpOf(asked, one));
-  try {
-    await run(one, argv, context());
-  } catch (error) {
-    if (interruptedBy === undefined) return report(error, asked);
-  }
-  if (interruptedBy !== undefined) process.exit(SIGNALS[interruptedBy]);
+  await run(one, argv, context());
 }
 
 function context(): Context {

@@ -84,7 +84,10 @@ class Fillstream:
         self, url: Optional[str] = None, key: Optional[str] = None, attempts: int = 5, timeout_seconds: float = 30.0
     ):
         self.url = (url or os.environ.get("FILLSTREAM_URL") or "http://127.0.0.1:8080").rstrip("/")
-        self.key = os.environ.get("FILLSTREAM_KEY", "") if key is None else key
+        # A key that was read from a file ends with its line.
+        self.key = (os.environ.get("FILLSTREAM_KEY", "") if key is None else key).strip()
+        if not re.fullmatch(r"[!-~]*", self.key):
+            raise ValueError("the API key contains invalid characters")
         self.attempts, self.timeout_seconds = attempts, timeout_seconds
 
     def get(self, path: str, **parameters: Any) -> Any:
@@ -118,7 +121,11 @@ class Fillstream:
         for attempt in range(1, self.attempts + 1):
             try:
                 with self._open(target, self.timeout_seconds, body, headers) as response:
-                    return json.loads(response.read()), response.headers.get("Link", "")
+                    text = response.read()
+                    try:
+                        return json.loads(text), response.headers.get("Link", "")
+                    except ValueError:
+                        raise _unexpected(response, "JSON") from None
             except Problem as problem:
                 if not problem.is_transient or attempt == self.attempts:
                     raise
@@ -165,9 +172,11 @@ class Stream(Generic[AnyEvent]):
         while True:
             try:
                 headers = {"Accept": "text/event-stream"}
-                if self.cursor is not None:
+                if self.cursor:
                     headers["Last-Event-ID"] = self.cursor
                 with self._client._open(self._target, SILENCE_SECONDS, None, headers) as response:
+                    if response.headers.get_content_type() != "text/event-stream":
+                        raise _unexpected(response, "an event stream")
                     failures, was_open, refused_at = 0, True, None
                     yield from self._events(response)
             except Problem as problem:
@@ -188,19 +197,16 @@ class Stream(Generic[AnyEvent]):
 
     def _events(self, response: HTTPResponse) -> Iterator[AnyEvent]:
         kind, cursor, data = "message", self.cursor, []
-        for raw in response:
-            if not raw.endswith(b"\n"):
-                return  # The connection was lost within a line.
-            line = raw.decode().rstrip("\r\n")
+        for line in _lines(response):
             name, _, value = line.partition(":")
             value = value[1:] if value.startswith(" ") else value
             if name == "event":
                 kind = value
             elif name == "data":
                 data.append(value)
-            elif name == "id":
+            elif name == "id" and "\0" not in value:
                 cursor = value
-            elif name == "retry":
+            elif name == "retry" and re.fullmatch("[0-9]+", value):
                 self._retry_seconds = int(value) / 1000
             elif line == "":
                 # An incomplete event at the end of a lost connection never gets here.
@@ -213,6 +219,23 @@ class Stream(Generic[AnyEvent]):
                         return
                     yield event
                 kind, data = "message", []
+
+
+def _lines(response: HTTPResponse) -> Iterator[str]:
+    """The complete lines of an event stream, each as soon as it ends: with CR LF, LF or CR."""
+    rest, is_after_cr, is_first = b"", False, True
+    while True:
+        chunk = response.read1(65_536)
+        if not chunk:
+            return
+        if is_after_cr and chunk.startswith(b"\n"):
+            chunk = chunk[1:]  # It belongs to that CR.
+        is_after_cr = chunk.endswith(b"\r")
+        *lines, rest = re.split(b"\r\n|\n|\r", rest + chunk)
+        for line in lines:
+            text = line.decode("utf-8", "replace")
+            yield text[1:] if is_first and text.startswith("\ufeff") else text
+            is_first = False
 
 
 def _with(path: str, parameters: Dict[str, Any]) -> str:
@@ -234,6 +257,12 @@ def _problem(error: urllib.error.HTTPError) -> Problem:
     request_id = error.headers.get("X-Request-Id", "")
     code, detail, quota = body.get("error", "unknown"), body.get("detail", error.reason), body.get("quota", {}).get("name")
     return Problem(error.code, code, detail, request_id, float(after) if after.isdigit() else None, quota)
+
+
+def _unexpected(response: HTTPResponse, expected: str) -> Problem:
+    """Something between here and the service answered with status 200, or the URL is that of another one."""
+    detail = f"the response is {response.headers.get_content_type()}, not {expected}"
+    return Problem(response.status, "unexpected", detail, response.headers.get("X-Request-Id", ""), None)
 
 
 def _wait_seconds(failures: int, least: float = 0.5) -> float:

@@ -327,6 +327,14 @@ describe('an error', () => {
     expect(outcome.stderr).not.toMatch(/\n\s+at /);
   });
 
+  test.skipIf(!existsSync('/dev/full')).each(['--version', 'help', 'top --help', 'top'])(
+    'of a full disk is reported once: %s',
+    async (line) => {
+      const { code, stderr } = await shell(`"$0" "$1" ${line} > /dev/full`, '');
+      expect([code, stderr]).toEqual([1, 'fillstream: ENOSPC: no space left on device, write\n']);
+    },
+  );
+
   test('of the key says so', async () => {
     expect(await cli(['mcp'], { FILLSTREAM_KEY: '' })).toMatchObject({ code: 2 });
     const missing = await cli(['top'], { FILLSTREAM_KEY: '' });

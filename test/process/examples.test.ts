@@ -17,7 +17,7 @@ import { forFile } from '../support/for-file.ts';
 import { serve } from '../support/http-server.ts';
 import { installPackage } from '../support/runtimes.ts';
 import { until } from '../support/service.ts';
-import { fill, match } from '../unit/feed-matches.ts';
+import { fill, market, match } from '../unit/feed-matches.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 
@@ -148,6 +148,23 @@ test('whale-alert.ts posts what came while it was away, though nothing was large
   await trade(606);
   await start('whale-alert.ts', [], { ...env, MIN_USDC: '4' });
   await until(async () => chat.posted.some((line) => line.startsWith('trader-606 ')) || undefined);
+});
+
+test('whale-alert.ts shortens what the chat would refuse, and posts a match of no share', async () => {
+  using chat = await startChat(0, 500);
+  await start('whale-alert.ts', [], { WEBHOOK_URL: chat.url, CURSOR_FILE: 'long.cursor' });
+  const usdc = 20_000_000_000n;
+  const long = match(published + 1, {
+    ...{ taker: fill(608, { usdc }), market: market({ question: '🐋'.repeat(3_000) }) },
+  });
+  const dust = match(published + 2, { taker: fill(609, { usdc, shares: 0n }) });
+  published += 2;
+  await publish(seeded.nats.nats, 'FEED', [long, dust]);
+  await until(async () => chat.posted.length === 2 || undefined);
+  const [first = '', second] = chat.posted;
+  expect(first).toHaveLength(2_000);
+  expect(first).toMatch(/^trader-608 .*🐋.?…$/su);
+  expect(second).toMatch(/^trader-609 buys \$20,000\.00 of “\w+”: /);
 });
 
 test.each([

@@ -3,6 +3,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import type { ServerResponse } from 'node:http';
 import { text } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { OPEN_API } from '../../api/docs.ts';
@@ -231,6 +232,58 @@ except Problem as problem:
   test('does not wait when the seconds of the day are used up', async () => {
     using server = await answering(order(1), used('stream_seconds_per_day'), order(2));
     expect(await follow(server.url)).toBe('1\n403 stream_seconds_per_day');
+  });
+
+  test('reads lines and fields as the standard says', async () => {
+    const parts = [
+      '\ufeffretry: abc\rid: 7\revent: order\rdata: {"n":1}\r\r',
+      // An id with NUL is ignored. The line end of `event` arrives in two parts.
+      'id: 8\0\r\nevent: order\r',
+      '\ndata: {"n":\ndata:2}\n\n',
+      'id\nevent: order\r\ndata: {"n":3}\r\n\r\n',
+    ];
+    using server = await answering(async (response) => {
+      response.writeHead(200, { 'Content-Type': 'text/event-stream; charset=utf-8' });
+      for (const part of parts) {
+        response.write(part);
+        await delay(100);
+      }
+      // It stays open, so an event must not wait for the next line.
+    });
+    const output = await run(`
+from itertools import islice
+feed = Fillstream("${server.url}", "k").feed()
+print([(event.cursor, event.data["n"]) for event in islice(feed, 3)])`);
+    expect(output).toBe(`[('7', 1), ('7', 2), ('', 3)]`);
+  });
+
+  test('says so if a response is something else', async () => {
+    const page = (response: ServerResponse) =>
+      response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html>\n\n');
+    using server = await answering(page, page);
+    const output = await run(`
+client = Fillstream("${server.url}", "k")
+for ask in (lambda: next(iter(client.feed())), lambda: client.get("/v2/status")):
+    try:
+        ask()
+    except Problem as problem:
+        print(problem)`);
+    expect(output.split('\n')).toEqual([
+      expect.stringMatching(/^200 unexpected: .*text\/html, not an event stream/),
+      expect.stringMatching(/^200 unexpected: .*text\/html, not JSON/),
+    ]);
+  });
+
+  test('takes a key with a line end, as files have it, and refuses one that no header can hold', async () => {
+    using server = await answering((response) => response.end('{}'));
+    const output = await run(`
+print(Fillstream("${server.url}", "fs_pro_1\\r\\n").get("/v2/status"))
+try:
+    Fillstream("${server.url}", "fs_pro_1\\nfs_pro_2")
+except ValueError as error:
+    print(error)`);
+    expect(output).toBe('{}\nthe API key contains invalid characters');
+    expect(server.asked).toEqual(['fs_pro_1']);
   });
 
   test('sends its key to no server that it is redirected to', async () => {

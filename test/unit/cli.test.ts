@@ -186,13 +186,38 @@ describe('arguments', () => {
     expect(() => parseCommand(one, argv)).toThrow(new UsageError(message));
   });
 
+  test.each([[{ FILLSTREAM_KEY: 'ключ' }, 'the API key contains invalid characters']])(
+    'environment %j: %s',
+    async (env, message) => {
+      const { signal } = new AbortController();
+      const context = { env, signal, screen: WIDE, write: async () => {}, note: () => {} };
+      await expect(run(one, ['x'], context)).rejects.toThrow(new UsageError(message));
+    },
+  );
+});
+
+describe('a URL', () => {
+  const NO_SCHEME = '--url or FILLSTREAM_URL must begin with http:// or https://';
+  const NO_USER = 'the URL has a user or password: the API needs only a key';
+
   test.each([
-    [{ FILLSTREAM_KEY: 'ключ' }, 'the API key contains invalid characters'],
-    [{ FILLSTREAM_KEY: 'k', FILLSTREAM_URL: 'nowhere' }, 'not a URL: nowhere'],
-  ])('environment %j: %s', async (env, message) => {
-    const { signal } = new AbortController();
-    const context = { env, signal, screen: WIDE, write: async () => {}, note: () => {} };
-    await expect(run(one, ['x'], context)).rejects.toThrow(new UsageError(message));
+    ['nowhere', NO_SCHEME],
+    ['localhost:8080', NO_SCHEME],
+    ['127.0.0.1:8080', NO_SCHEME],
+    ['user:pw@host', NO_SCHEME],
+    ['ftp://host', NO_SCHEME],
+    ['http://', '--url or FILLSTREAM_URL is not a URL'],
+    ['http://user:pw@host', NO_USER],
+    ['http://user@host', NO_USER],
+    ['http://host/?key=1', 'the URL must end with its path: http://host/?key=1'],
+    ['http://host/#top', 'the URL must end with its path: http://host/#top'],
+  ])('%s: %s', async (url, message) => {
+    const context = {
+      ...{ env: {}, signal: new AbortController().signal, screen: WIDE },
+      ...{ write: async () => {}, note: () => {} },
+    };
+    const asked = run(top, ['--url', url], context);
+    await expect(asked).rejects.toThrow(new UsageError(message));
   });
 });
 
