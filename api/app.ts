@@ -31,6 +31,7 @@ import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
 import type { Usage } from './auth/usage.ts';
 import {
   docsHandler,
+  document32Handler,
   documentHandler,
   guideHandler,
   llmsHandler,
@@ -168,6 +169,7 @@ export function createApp(options: AppOptions): Express {
   const status = createStatus({ ...analytics, ...options, now });
   serveEndpoints(app, STATUS_ENDPOINTS, { status }, admit);
   app.route('/openapi.json').get(documentHandler).all(notGet);
+  app.route('/openapi-3.2.json').get(document32Handler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
   for (const { path } of GUIDES) app.route(path).get(guideHandler).all(notGet);
   app.route('/llms.txt').get(llmsHandler).all(notGet);

@@ -1,5 +1,6 @@
 /**
- * `/openapi.json` is the OpenAPI document. `/docs` is its viewer, the Scalar API reference, served from its npm package.
+ * `/openapi.json` is the OpenAPI document in version 3.1, which generators read; `/openapi-3.2.json` also describes the events
+ * of streams. `/docs` is its viewer, the Scalar API reference, served from its npm package.
  * `/docs/…` are the guides as plain Markdown, and `/llms.txt` is a summary for language models (llmstxt.org). The viewer
  * loads nothing from other hosts: its fonts, telemetry, proxy and agent are switched off, and the Content-Security-Policy
  * allows no other origin. No path needs a key.
@@ -13,7 +14,7 @@ import type { Described } from './endpoint.ts';
 import { FEED_ENDPOINTS } from './feed/recent.ts';
 import { FINALITY_ENDPOINTS } from './finality.ts';
 import { GUIDES } from './guides.ts';
-import { openApi } from './openapi.ts';
+import { asVersion31, type OpenApi, openApi } from './openapi.ts';
 import { Encoded, privateFor, send } from './response.ts';
 import { STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
@@ -53,7 +54,8 @@ const STYLE = `
 `;
 
 const CONFIGURATION = {
-  url: '/openapi.json',
+  // Only this version describes the events of streams.
+  url: '/openapi-3.2.json',
   theme: 'none',
   customCss: STYLE,
   withDefaultFonts: false,
@@ -93,7 +95,8 @@ export const ENDPOINTS: readonly Described[] = [
   ...FEED_ENDPOINTS,
 ];
 export const OPEN_API = openApi(ENDPOINTS);
-const DOCUMENT = new Encoded('json', JSON.stringify(OPEN_API), privateFor(MAX_AGE_SECONDS));
+const DOCUMENT = encodedDocument(asVersion31(OPEN_API));
+const DOCUMENT_32 = encodedDocument(OPEN_API);
 const DOCS = new Encoded('html', PAGE, privateFor(MAX_AGE_SECONDS));
 const GUIDE_TEXTS = new Map(
   GUIDES.map(({ path, source }) => [
@@ -106,6 +109,10 @@ let viewer: Promise<Encoded> | undefined;
 
 export const documentHandler: RequestHandler = async (request, response) => {
   await send(request, response, DOCUMENT);
+};
+
+export const document32Handler: RequestHandler = async (request, response) => {
+  await send(request, response, DOCUMENT_32);
 };
 
 export const llmsHandler: RequestHandler = async (request, response) => {
@@ -131,6 +138,10 @@ export const viewerHandler: RequestHandler = async (request, response) => {
   );
   await send(request, response, await viewer);
 };
+
+function encodedDocument(document: OpenApi): Encoded {
+  return new Encoded('json', JSON.stringify(document), privateFor(MAX_AGE_SECONDS));
+}
 
 function attribute(value: object): string {
   return JSON.stringify(value).replaceAll('&', '&amp;').replaceAll('"', '&quot;');

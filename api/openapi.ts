@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 3.2 document, generated from the endpoints: the schemas that parse and type parameters and
+ * The OpenAPI document, generated from the endpoints: the schemas that parse and type parameters and
  * responses also describe them. The event streams are not JSON endpoints, so they are described here. The
  * feed parses their parameters (feed/route.ts), and a test compares the names.
  */
@@ -66,7 +66,8 @@ const COMMON: readonly ProblemCode[] = [
 const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its live order flow.
 
 Send your API key in the header \`X-Service-Key\`. Its tier (demo, individual, pro) sets rates and limits.
-This document needs no key. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or share: decimal strings in v1,
+This document needs no key; it is OpenAPI 3.1 at \`/openapi.json\`, and 3.2, with the schemas of the events of
+streams, at \`/openapi-3.2.json\`. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or share: decimal strings in v1,
 numbers in v2. PnL is realised PnL, net of fees, dated when it is realised. Unknown parameters are
 ignored, except on event streams, which reject them with 400 because a misspelt filter would let every
 event through.
@@ -253,6 +254,7 @@ export const STREAM_OPERATIONS: Readonly<
   },
 };
 
+/** In version 3.2, which can describe the events of a stream. */
 export function openApi(endpoints: readonly Described[]) {
   const paths: Record<string, PathItem> = {};
   const schemas = new Schemas();
@@ -298,6 +300,26 @@ export function openApi(endpoints: readonly Described[]) {
     },
   };
 }
+
+/** The document in version 3.1, for generators and validators that cannot read 3.2. A stream is a text there. */
+export function asVersion31(document: OpenApi): OpenApi {
+  const paths = Object.entries(document.paths).map(([path, item]) => {
+    if (!(path in STREAM_OPERATIONS) || item.get === undefined) return [path, item];
+    const opened = { ...item.get.responses[200], content: { 'text/event-stream': TEXT_STREAM } };
+    return [
+      path,
+      { ...item, get: { ...item.get, responses: { ...item.get.responses, 200: opened } } },
+    ];
+  });
+  return { ...document, openapi: '3.1.0', paths: Object.fromEntries(paths) };
+}
+
+const TEXT_STREAM: Media = {
+  schema: {
+    type: 'string',
+    description: 'server-sent events; /openapi-3.2.json has the schema of each',
+  },
+};
 
 const HEADERS = {
   ...RATE_HEADERS,

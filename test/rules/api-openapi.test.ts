@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import SwaggerParser from '@apidevtools/swagger-parser';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -18,11 +19,13 @@ const RUNS = isLong ? 20 : 5;
 const seeded = forFile(startSeeded);
 let url: string;
 let document: OpenApi;
+let document32: OpenApi;
 let streamId: string;
 
 beforeAll(async () => {
   url = seeded.api.url;
   document = (await get(`${url}/openapi.json`, undefined)).body;
+  document32 = (await get(`${url}/openapi-3.2.json`, undefined)).body;
   streamId = await makeStream(seeded.key);
 });
 
@@ -129,7 +132,6 @@ function resolved(schema: z.core.JSONSchema.JSONSchema): z.core.JSONSchema.JSONS
 
 describe('the document', () => {
   test('describes every operation', () => {
-    expect(document.openapi).toBe('3.2.0');
     expect(Object.keys(document.paths).sort()).toEqual([
       '/sessions',
       '/sessions/history',
@@ -172,6 +174,31 @@ describe('the document', () => {
       '/v2/user/me',
       '/v2/user/telemetry',
     ]);
+  });
+
+  test('is OpenAPI 3.1, which parsers and generators read', async () => {
+    expect(document.openapi).toBe('3.1.0');
+    // It dereferences what it is given.
+    const read = await SwaggerParser.validate(structuredClone(document) as never);
+    expect(read.paths).toHaveProperty(['/v1/stream/orders', 'get', 'responses', '200']);
+  });
+
+  test('is the same in version 3.2, but for the events of streams', () => {
+    expect(document32.openapi).toBe('3.2.0');
+    const streams: unknown[] = [];
+    const withoutStreams = ({ paths }: OpenApi) =>
+      JSON.parse(
+        JSON.stringify(paths, (name, value) => {
+          if (name !== 'text/event-stream') return value;
+          streams.push(Object.keys(value));
+          return undefined;
+        }),
+      );
+    expect({ ...document, openapi: '3.2.0', paths: withoutStreams(document) }).toEqual({
+      ...document32,
+      paths: withoutStreams(document32),
+    });
+    expect(streams).toEqual([['schema'], ['schema'], ['itemSchema'], ['itemSchema']]);
   });
 
   test('explains every parameter and every field', () => {
@@ -219,7 +246,8 @@ describe('the document', () => {
     }
     expect(text).not.toContain('$defs');
     const { itemSchema } =
-      operationOf('/v1/stream/orders').responses[200]?.content?.['text/event-stream'] ?? {};
+      document32.paths['/v1/stream/orders']?.get?.responses[200]?.content?.['text/event-stream'] ??
+      {};
     const events = itemSchema?.oneOf as z.core.JSONSchema.JSONSchema[];
     const names = ['CompactMatch', 'LabelledMatch'];
     expect(events.find(({ title }) => title === 'order')?.properties?.data).toMatchObject({
@@ -268,7 +296,7 @@ describe('the document', () => {
     expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
   });
 
-  test.each(['/openapi.json', '/docs', '/docs/streams.md', '/llms.txt'])(
+  test.each(['/openapi.json', '/openapi-3.2.json', '/docs', '/docs/streams.md', '/llms.txt'])(
     'is at %s without a key, with an ETag',
     async (path) => {
       const first = await fetch(url + path);
