@@ -174,11 +174,11 @@ test('opens with the newest matches that fit, and the row pointed at stays while
 test('names the markets in windows of 760, 800 and 1,000 pixels', async () => {
   const { page } = await stage.at('/tape');
   const market = page.locator('tr[data-cursor] .c-market').first();
-  for (const width of [760, 800, 1_000]) {
-    await page.setViewportSize({ width, height: 700 });
+  for (const pixels of [760, 800, 1_000]) {
+    await page.setViewportSize({ width: pixels, height: 700 });
     // The newest row moves, and a resize is drawn later.
-    const shown = expect.poll(async () => (await market.boundingBox())?.width, `${width} pixels`);
-    await shown.toBeGreaterThan(180);
+    const width = async () => (await market.boundingBox())?.width;
+    await expect.poll(width, { message: `${pixels} pixels` }).toBeGreaterThan(180);
   }
 });
 

@@ -82,7 +82,7 @@ test('the page imports only types and the client from the API', () => {
 });
 
 test('the published client imports only its own files', () => {
-  const published = ['index', 'http', 'stream', 'endpoints', 'types'];
+  const published = ['index', 'http', 'stream', 'endpoints', 'traded', 'types'];
   const own = published.map((name) => `api/client/${name}.ts`);
   const ownFiles = files.filter(({ path }) => own.includes(path));
   expect(ownFiles).toHaveLength(own.length);
