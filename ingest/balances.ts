@@ -1,10 +1,13 @@
 /**
- * Publishes the pUSD balances of active traders to METADATA. Balances are read in batches at the newest final block, so
- * a catch-up over thousands of blocks reads each trader once. If a node lacks the state of that block, the balance is
+ * Publishes the pUSD balances of active traders to METADATA: of the traders of each match and, because redemptions,
+ * deposits and transfers move a balance without a match, of the traders of a market when it is resolved, and of the
+ * RECENT_MAX who traded last in turn, TURN_TRADERS_MAX a round: each within seven minutes. Balances are read in batches at
+ * the newest final block, so a catch-up over thousands of blocks reads each trader once. If a node lacks the state of that block, the balance is
  * read at the node's newest final block, then at its head. Balances are only for display: after a failed call, that
  * trader alone waits for the next round.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
 import type { BalanceBatch } from './contract.ts';
@@ -16,6 +19,16 @@ const ROUND_MS_MAX = 60_000;
 const ROUND_TRADERS_MAX = 500;
 /** About 100 bytes each; read in order of arrival. */
 const TOUCHED_MAX = 200_000;
+const RECENT_MAX = 2_000;
+/** Five calls a second, which ordinary providers allow beside the reads of blocks. */
+const TURN_TRADERS_MAX = 10;
+/** Traders of markets, over all markets; about 100 bytes each. */
+const MARKET_TRADERS_MAX = 200_000;
+
+type Matched = {
+  readonly conditionId: string;
+  readonly fills: readonly { readonly trader: string }[];
+};
 
 export type BalancesOptions = {
   readonly rpc: Pick<Rpc, 'balance' | 'blockNumber'>;
@@ -30,8 +43,17 @@ export type BalancesOptions = {
 export class Balances {
   readonly #options: BalancesOptions;
   readonly #touched = new Set<string>();
+  /** Who traded last, with the balance that was published last. */
+  readonly #recent = new LRUCache<string, { balance: bigint | undefined }>({ max: RECENT_MAX });
+  /** Those of `#recent` whose turn is next. */
+  #turn: string[] = [];
+  /** The traders of the markets that were matched last. */
+  readonly #traders = new LRUCache<string, Set<string>>({
+    maxSize: MARKET_TRADERS_MAX,
+    sizeCalculation: (traders) => traders.size,
+  });
   #block = 0;
-  /** Number of traders whose balance is being read. */
+  /** Number of traders whose balance is being read after a match or a resolution. */
   #asked = 0;
   /**
    * Since startup: balances published, failed calls, and traders dropped because the queue was full.
@@ -47,10 +69,27 @@ export class Balances {
     return this.#touched.size + this.#asked;
   }
 
-  /** Queues the traders of a match. `block` becomes the block at which balances are read. */
-  touch(traders: Iterable<string>, block: number): void {
-    for (const trader of traders) this.#touch(trader);
+  /** Balances are read at this final block from now on. */
+  reached(block: number): void {
     this.#block = Math.max(this.#block, block);
+  }
+
+  /** Queues the traders of a match. */
+  matched({ conditionId, fills }: Matched): void {
+    const traders = this.#traders.get(conditionId) ?? new Set();
+    for (const { trader } of fills) {
+      this.#touch(trader);
+      this.#recent.set(trader, { balance: this.#recent.peek(trader)?.balance });
+      traders.add(trader);
+    }
+    // Again, because its size changed.
+    this.#traders.set(conditionId, traders);
+  }
+
+  /** Queues the traders of a market, who may now redeem. */
+  resolved(conditionId: string): void {
+    for (const trader of this.#traders.get(conditionId) ?? []) this.#touch(trader);
+    this.#traders.delete(conditionId);
   }
 
   /** Reads and publishes until the signal aborts. */
@@ -75,17 +114,19 @@ export class Balances {
 
   async #round() {
     const { rpc } = this.#options;
-    let waiting = [...this.#touched].slice(0, ROUND_TRADERS_MAX);
+    // Those in turn wait while others do, and are not retried before their next turn.
+    const isTurn = this.#touched.size === 0;
+    let waiting = isTurn ? this.#nextTurn() : [...this.#touched].slice(0, ROUND_TRADERS_MAX);
     // Removed first, so that a trader who trades during the request is queued again.
     for (const trader of waiting) this.#touched.delete(trader);
-    this.#asked = waiting.length;
+    this.#asked = isTurn ? 0 : waiting.length;
     let read = 0;
     let failure: unknown;
     try {
       for (const tag of ['seen', 'finalized', 'latest'] as const) {
         if (waiting.length === 0) break;
         const block = tag === 'seen' ? this.#block : await rpc.blockNumber(tag);
-        const answer = await this.#ask(waiting, block);
+        const answer = await this.#ask(waiting, block, isTurn);
         read += answer.read;
         waiting = answer.failed;
         failure = answer.failure;
@@ -95,32 +136,42 @@ export class Balances {
     } catch (error) {
       failure = error;
     } finally {
-      for (const trader of waiting) this.#touch(trader);
+      if (!isTurn) for (const trader of waiting) this.#touch(trader);
       this.#asked = 0;
     }
     if (failure !== undefined) this.counts.failed += waiting.length;
     return { read, failure };
   }
 
-  async #ask(traders: readonly string[], block: number) {
+  #nextTurn(): string[] {
+    if (this.#turn.length === 0) this.#turn = [...this.#recent.keys()];
+    return this.#turn.splice(0, TURN_TRADERS_MAX);
+  }
+
+  /** Reads and publishes the balances; with `changedOnly` those that differ from what was published. */
+  async #ask(traders: readonly string[], block: number, changedOnly: boolean) {
     const { rpc, token, onBalances } = this.#options;
     const answers = await Promise.allSettled(
       traders.map((trader) => rpc.balance(token, trader as Hex, block)),
     );
     const balances: BalanceBatch['balances'] = [];
+    let read = 0;
     const failed: string[] = [];
     let failure: unknown;
     for (const [i, answer] of answers.entries()) {
       const address = (traders[i] ?? '') as Hex;
       if (answer.status === 'fulfilled') {
-        balances.push([address, answer.value]);
+        read += 1;
+        const known = this.#recent.peek(address);
+        if (!changedOnly || known?.balance !== answer.value) balances.push([address, answer.value]);
+        if (known !== undefined) known.balance = answer.value;
       } else {
         failed.push(address);
         failure ??= answer.reason;
       }
     }
     if (balances.length > 0) await onBalances({ kind: 'balances', blockNumber: block, balances });
-    this.counts.read += balances.length;
-    return { read: balances.length, failed, failure };
+    this.counts.read += read;
+    return { read, failed, failure };
   }
 }

@@ -164,15 +164,16 @@ function settle(
   if (newest !== undefined) onStored(newest.head.number);
   for (const { head, facts } of blocks) {
     progress.block(head, facts);
+    balances.reached(head.number);
     if (facts === undefined) continue;
     const { block, matches, resolutions } = facts;
     for (const { conditionId, payouts } of resolutions) {
       metadata.resolve(conditionId, payouts, block.timestamp);
+      balances.resolved(conditionId);
     }
     // LEDGER never waits for metadata.
     metadata.learnOf(matches);
-    const traders = new Set(matches.flatMap((match) => match.fills.map((fill) => fill.trader)));
-    balances.touch(traders, block.number);
+    for (const match of matches) balances.matched(match);
   }
 }
 

@@ -265,8 +265,8 @@ async function startMetadata(
   const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
   await step('metadata', () =>
     metadata.restore(nats, ({ number, matches }) => {
-      const fills = matches.flatMap((match) => match.fills);
-      balances.touch(new Set(fills.map(({ trader }) => trader)), number);
+      balances.reached(number);
+      for (const match of matches) balances.matched(match);
     }),
   );
   countMetadata(registry, metadata, gamma);

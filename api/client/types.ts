@@ -882,7 +882,7 @@ export type Traders = {
   traders: {
     profile: Profile;
 
-    /** pUSD of the wallet at the last synced block, micro-pUSD */
+    /** pUSD of the wallet at the last synced block, micro-pUSD: read after its trades and after the resolutions of markets that it traded, and about every seven minutes while it is one of the 2,000 wallets that traded last */
     pusd_balance: number;
 
     /** 0 Tier 0, 1 Bronze, 2 Silver, 3 Gold, 4 Platinum, 5 Diamond, 6 Obsidian */
@@ -968,7 +968,7 @@ export type Tag = {
 export type Trader = {
   profile: Profile;
 
-  /** pUSD of the wallet at the last synced block, micro-pUSD */
+  /** pUSD of the wallet at the last synced block, micro-pUSD: read after its trades and after the resolutions of markets that it traded, and about every seven minutes while it is one of the 2,000 wallets that traded last */
   pusd_balance: number;
 
   /** 0 Tier 0, 1 Bronze, 2 Silver, 3 Gold, 4 Platinum, 5 Diamond, 6 Obsidian */

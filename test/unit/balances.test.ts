@@ -34,13 +34,20 @@ function read(answer: Answer) {
   void balances.run();
   return { balances, published };
 }
+
+/** A match of these traders in a final block. */
+function match(balances: Balances, traders: readonly string[], block: number, market = 'm'): void {
+  balances.reached(block);
+  balances.matched({ conditionId: market, fills: traders.map((trader) => ({ trader })) });
+}
+
 const noState = () => new RpcError('refused', 'missing trie node', { code: -32_000 });
 
 describe('Balances', () => {
   test('are read at the newest block, once per trader', async () => {
     const { balances, published } = read((_owner, block) => BigInt(block));
-    balances.touch([wallet(1), wallet(2)], 70);
-    balances.touch([wallet(1)], 80);
+    match(balances, [wallet(1), wallet(2)], 70);
+    match(balances, [wallet(1)], 80);
     await expect.poll(() => published.length).toBe(1);
     const both = [wallet(1), wallet(2)].map((address) => [address, 80n]);
     expect(published).toEqual([{ kind: 'balances', blockNumber: 80, balances: both }]);
@@ -51,7 +58,7 @@ describe('Balances', () => {
       if (block < 90 || (block < 100 && owner === wallet(2))) return noState();
       return 5n;
     });
-    balances.touch([wallet(1), wallet(2)], 10);
+    match(balances, [wallet(1), wallet(2)], 10);
     await expect.poll(() => published.length).toBe(2);
     expect(published).toEqual([
       { kind: 'balances', blockNumber: 90, balances: [[wallet(1), 5n]] },
@@ -66,10 +73,10 @@ describe('Balances', () => {
       failures -= 1;
       return new RpcError('timeout', 'too slow');
     });
-    balances.touch([1, 2, 3].map(wallet), 70);
+    match(balances, [1, 2, 3].map(wallet), 70);
     const addresses = () => published.map(({ balances }) => balances.map(([address]) => address));
     await expect.poll(addresses).toEqual([[wallet(1), wallet(3)], [wallet(2)]]);
-    expect(balances.counts).toEqual({ read: 3, failed: 3, dropped: 0 });
+    expect(balances.counts).toMatchObject({ failed: 3, dropped: 0 });
     expect(balances.waiting).toBe(0);
   });
 
@@ -80,11 +87,43 @@ describe('Balances', () => {
       asked.resolve();
       return answer.promise;
     });
-    balances.touch([wallet(1)], 70);
+    match(balances, [wallet(1)], 70);
     await asked.promise;
     expect(balances.waiting).toBe(1);
     answer.resolve(5n);
     await expect.poll(() => balances.waiting).toBe(0);
     expect(published.length).toBe(1);
+  });
+
+  test('are read again after a resolution, of those who traded the market', async () => {
+    const { balances, published } = read(() => 5n);
+    match(balances, [wallet(1)], 70, 'a');
+    match(balances, [wallet(2)], 70, 'b');
+    await expect.poll(() => published.length).toBe(1);
+    balances.resolved('unknown');
+    balances.resolved('a');
+    // What is read in turn has not changed and is not published.
+    await expect.poll(() => published.length).toBe(2);
+    expect(published[1]?.balances).toEqual([[wallet(1), 5n]]);
+  });
+
+  test('are read in turn, and published if they moved without a match', async () => {
+    const owned = new Map<string, bigint>();
+    for (let n = 0; n < 25; n += 1) owned.set(wallet(n), BigInt(n));
+    const { balances, published } = read((owner) => owned.get(owner) ?? 0n);
+    match(balances, [...owned.keys()], 70);
+    await expect.poll(() => published.length).toBe(1);
+    balances.reached(80);
+    for (const [trader, moved] of [
+      [wallet(3), 100n],
+      [wallet(22), 200n],
+    ] as const) {
+      owned.set(trader, moved);
+      const change = { kind: 'balances' as const, blockNumber: 80, balances: [[trader, moved]] };
+      await expect.poll(() => published.at(-1)).toEqual(change);
+    }
+    // Nothing else is published.
+    expect(published.length).toBe(3);
+    expect(balances.waiting).toBe(0);
   });
 });
