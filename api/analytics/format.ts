@@ -3,7 +3,6 @@
  * Amounts stay bigint from the row to the decimal text; only a ratio becomes a double, at the end.
  */
 import { keccak256Hex } from '../../infra/keccak.ts';
-import { Problem } from '../errors.ts';
 
 export const MICRO = 1_000_000n;
 
@@ -47,16 +46,13 @@ export function spaced(iso: string): string {
 }
 
 /**
- * An amount as a JSON number, as in v2. Throws Problem 500 beyond ±(2^53 − 1), where a number is not exact.
- * v1 has every amount as text.
+ * An amount as a JSON number, as in v2, which is exact up to ±(2^53 − 1). A sum beyond is shown as that bound, because one
+ * absurd match must not take a list down. v1 has every amount as text.
  */
 export function safeInteger(amount: bigint): number {
   const number = Number(amount);
   if (Number.isSafeInteger(number)) return number;
-  throw new Problem({
-    error: 'internal',
-    detail: 'an amount of this response exceeds 2^53 - 1: only v1 represents it exactly',
-  });
+  return amount > 0n ? Number.MAX_SAFE_INTEGER : Number.MIN_SAFE_INTEGER;
 }
 
 /**

@@ -8,6 +8,7 @@ import {
   percent,
   price,
   priceV1,
+  safeInteger,
   spaced,
 } from '../../api/analytics/format.ts';
 import prices from '../fixtures/prices.json' with { type: 'json' };
@@ -61,6 +62,13 @@ describe('price', () => {
       }),
     );
   });
+});
+
+test('a sum beyond the integers of JSON is shown as the largest', () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  expect(safeInteger(BigInt(most))).toBe(most);
+  expect(safeInteger(BigInt(most) + 1n)).toBe(most);
+  expect(safeInteger(-(2n ** 60n))).toBe(-most);
 });
 
 describe('times', () => {
