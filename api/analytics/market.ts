@@ -7,7 +7,7 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
-import { percent, safeInteger } from './format.ts';
+import { isoSecond, percent, safeInteger } from './format.ts';
 import {
   findMarket,
   knownListing,
@@ -34,7 +34,7 @@ import {
   seconds,
   typed,
 } from './rows.ts';
-import { amount, amountText, count, percentage } from './schemas.ts';
+import { amount, amountText, count, percentage, time } from './schemas.ts';
 
 const TOP_EARNERS_MAX = 20;
 
@@ -92,6 +92,7 @@ const MatchesRow = rowOf({
   time: seconds('last.time'),
   volume: int('volume'),
   matches: counted('matches'),
+  firstAt: seconds('first_match_at'),
 });
 
 /** Sums of all matches, each counted once, and the last match with shares. Each unmerged part of the table has a row. */
@@ -151,6 +152,7 @@ const AnswerV2 = z.object({
     }),
   volume: amount('value of all matches, each counted once by the fill of its taker, micro-USD'),
   matches: count('number of matches'),
+  first_match_at: time('first match, or empty'),
   open_interest: amount('held micro-shares of the first outcome, which equal those of the second'),
   total_volume: amount(`${VOLUME}, micro-USD`),
   total_pnl_distributed: amount('sum of the PnLs above 0, micro-USD'),
@@ -214,7 +216,7 @@ export const marketDetailV2 = endpoint({
   problems: ['not_found'],
   keep: SHARED,
   async run(call: Call, { id }) {
-    const [row, { last, volume, matches, recent }] = await readMarket(call, id, {
+    const [row, { last, volume, matches, firstAt, recent }] = await readMarket(call, id, {
       totals: { sql: TOTALS_V2_SQL, row: TotalsV2 },
       profiles: readProfilesV2,
       more: readMatches,
@@ -226,6 +228,7 @@ export const marketDetailV2 = endpoint({
       vwap_5m: recent.shares === 0n ? null : safeInteger(markPrice(recent, 0)),
       volume: safeInteger(volume),
       matches,
+      first_match_at: isoSecond(firstAt),
       open_interest: safeInteger(row.open_interest),
       total_volume: safeInteger(row.total_volume),
       total_pnl_distributed: safeInteger(row.total_pnl_distributed),
@@ -256,6 +259,7 @@ async function readMatches(call: Call, conditionId: string) {
     last: newestOf(rows),
     volume: rows.reduce((sum, row) => sum + row.volume, 0n),
     matches: rows.reduce((sum, row) => sum + row.matches, 0),
+    firstAt: rows.length === 0 ? 0 : Math.min(...rows.map((row) => row.firstAt)),
     recent,
   };
 }

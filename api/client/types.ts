@@ -1336,6 +1336,9 @@ export type Market = {
   /** number of matches */
   matches: number;
 
+  /** first match, or empty, ISO 8601 UTC */
+  first_match_at: string;
+
   /** held micro-shares of the first outcome, which equal those of the second */
   open_interest: number;
 

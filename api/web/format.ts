@@ -85,6 +85,13 @@ export function priceText(micro: number | null): string {
   return `${Math.floor(tenths / 10)}${tenths % 10 === 0 ? '' : `.${tenths % 10}`}¢`;
 }
 
+/** The prices of both outcomes, given that of the first: rounded, they still add up to 100¢. */
+export function pricesText(first: number | null): readonly [string, string] {
+  if (first === null) return ['–', '–'];
+  const rounded = Math.round(first / 1_000) * 1_000;
+  return [priceText(rounded), priceText(1_000_000 - rounded)];
+}
+
 /** The label of a price axis at this number of cents: none beyond 0 and 100, where there are no prices. */
 export function centsTick(value: number): string {
   const cents = Math.round(value * 100) / 100;

@@ -12,7 +12,7 @@ import {
   TRADES_MAX,
   useFollowedTrades,
 } from './followed-trades.ts';
-import { count, paid, priceText, timeMs, timeText } from './format.ts';
+import { count, paid, pricesText, priceText, timeMs, timeText } from './format.ts';
 import { type ChartKind, MarketChart } from './market-chart.tsx';
 import { MarketTape } from './market-tape.tsx';
 import { HoldersBySide, labelOf, Siblings, WinnersAndLosers } from './market-traders.tsx';
@@ -201,9 +201,9 @@ function PriceOverTime({
   const { market } = detail;
   const given = query.value.get('range') ?? '';
   const isRange = RANGE_NAMES.includes(given);
-  const range = isRange ? given : market.resolved_at === '' ? '1D' : 'All';
+  const range = isRange ? given : 'All';
   const kind: ChartKind = query.value.get('chart') === 'line' ? 'line' : 'candles';
-  const { interval, from, to } = periodOf(market, range);
+  const { interval, from, to } = periodOf(detail, range);
   const path = `/v2/markets/${market.condition_id}/candles?interval=${interval}&from=${from}${to}`;
   const answer = useAnswer<Candles>(path, { refresh, subject: `${market.condition_id} ${range}` });
   const marked = useFollowedTrades(market, { from, refresh });
@@ -216,7 +216,7 @@ function PriceOverTime({
       <h2 id="price-title" class="hidden">
         Odds
       </h2>
-      <Outcomes detail={detail} change={change} range={range} />
+      <Outcomes detail={detail} change={change} range={isWhole(detail, from) ? 'All' : range} />
       <div class="card charts">
         <div class="chart-head">
           <Choice
@@ -305,7 +305,8 @@ function Outcomes(props: {
   const { detail, change, range } = props;
   const { market, mark } = detail;
   const payouts = market.result < 0 ? undefined : [market.result, 100 - market.result];
-  const since = range === 'All' ? 'since the first match' : `in ${range}`;
+  const since = range === 'All' ? 'since open' : `in ${range}`;
+  const prices = pricesText(mark.price_1);
   return (
     <ul class="outcomes">
       {([0, 1] as const).map((outcome) => {
@@ -314,9 +315,7 @@ function Outcomes(props: {
         return (
           <li key={outcome} class={(payout ?? 0) >= 50 ? 'won' : ''}>
             <b>{labelOf(market, outcome)}</b>
-            <strong class="price-now">
-              {market.result === -1 ? '–' : priceText(outcome === 0 ? mark.price_1 : mark.price_2)}
-            </strong>
+            <strong class="price-now">{market.result === -1 ? '–' : prices[outcome]}</strong>
             <span class="moved">
               {payout !== undefined ? (
                 paid(payout)
@@ -335,12 +334,12 @@ function Outcomes(props: {
   );
 }
 
-/** The period of a range. It starts at a whole interval, so that the same candles have the same path. */
-function periodOf(market: MarketObject, range: string) {
+/** The period of a range, by default the life of the market. It starts at a whole interval, so that the same candles have the same path. */
+function periodOf({ first_match_at, market }: MarketDetail, range: string) {
   const resolved = timeMs(market.resolved_at);
   const end = Math.floor((resolved ?? now.peek()) / 1_000);
   const fixed = RANGES.find(({ name }) => name === range);
-  const opened = timeMs(market.start_date);
+  const opened = timeMs(first_match_at) ?? timeMs(market.start_date);
   const age = opened === undefined ? DAYS_MAX * DAY : end - opened / 1_000;
   const seconds = fixed?.seconds ?? Math.min(age, (DAYS_MAX - 1) * DAY);
   const [interval, width] = INTERVALS.find(
@@ -348,6 +347,11 @@ function periodOf(market: MarketObject, range: string) {
   ) ?? ['1d', DAY];
   const from = Math.max(0, Math.floor((end - seconds) / width) * width);
   return { interval, from, to: resolved === undefined ? '' : `&to=${end}` };
+}
+
+/** Whether a chart that begins at a time has all matches. */
+function isWhole({ first_match_at }: MarketDetail, from: number): boolean {
+  return from * 1_000 <= (timeMs(first_match_at) ?? 0);
 }
 
 function period(market: MarketObject): string {

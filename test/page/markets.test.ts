@@ -187,7 +187,7 @@ async function expectOutcomes(watched: Watched, id: number): Promise<Market> {
     expect(await page.locator('h1').innerText()).toBe(market.question);
     expect(await page.locator('.price-now').allInnerTexts()).toEqual([
       price(mark.price_1),
-      price(mark.price_2),
+      price(mark.price_1 === null ? null : 1_000_000 - Math.round(mark.price_1 / 1_000) * 1_000),
     ]);
     expect(await page.locator('.tiles dd').allInnerTexts()).toEqual([
       money(detail.volume, 0, 'negative'),
@@ -220,9 +220,16 @@ test('a market that is open: odds, change, matches, holders, losers and siblings
     const { candles } = watched.answer<MarketCandles>(`${base}/candles`);
     const moved = (candles.at(-1)?.close ?? 0) - (candles[0]?.open ?? 0);
     expect(await page.locator('.moved').allInnerTexts()).toEqual([
-      `${change(moved)} in 1D`,
-      `${change(-moved)} in 1D`,
+      `${change(moved)} since open`,
+      `${change(-moved)} since open`,
     ]);
+    // From the first match to now, by default.
+    const detail = watched.answer<Market>(`/v2/markets/${market.id}`);
+    const [first, last] = [candles[0], candles.at(-1)].map((one) => Date.parse(one?.time ?? ''));
+    const width = Date.parse(candles[1]?.time ?? '') - (first ?? 0);
+    const opened = Date.parse(detail.first_match_at);
+    expect(first).toBe(opened - (opened % width));
+    expect(last).toBeGreaterThan(Date.now() - 2 * width - 60_000);
   });
   for (const outcome of [0, 1]) {
     const path = `${base}/holders?outcome=${outcome}&limit=10`;

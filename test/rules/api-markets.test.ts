@@ -382,7 +382,10 @@ describe('while trades arrive', () => {
 
   test('a market has the average price of the last five minutes, both ends included', async () => {
     const market = 6;
-    expect((await ok(pathOf(market))).body.vwap_5m).toBe(recentPrice(matchesOf(market)));
+    const first = (await ok(pathOf(market))).body;
+    expect(first.vwap_5m).toBe(recentPrice(matchesOf(market)));
+    const opened = Math.min(...matchesOf(market).map((match) => match.time));
+    expect(first.first_match_at).toBe(time(opened));
     const [pattern] = matchesOf(market);
     if (pattern === undefined) throw new Error('no match');
     const own = [-301, -300, -120, 0, 1].map((seconds, log) => ({

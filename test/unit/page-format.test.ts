@@ -1,9 +1,19 @@
 import { expect, test } from 'vitest';
-import { cents, centsTick, paid, signed, tone } from '../../api/web/format.ts';
+import { cents, centsTick, paid, pricesText, signed, tone } from '../../api/web/format.ts';
 import prices from '../fixtures/prices.json' with { type: 'json' };
 
 test.each(prices.legs)('$shares shares for $usdc are shown at $price cents', (leg) => {
   expect(cents(leg.usdc, leg.shares)).toBe(`${leg.price.toFixed(1)}¢`);
+});
+
+test.each([
+  [659_500, ['66¢', '34¢']],
+  [340_499, ['34¢', '66¢']],
+  [1_000, ['0.1¢', '99.9¢']],
+  [0, ['0¢', '100¢']],
+  [null, ['–', '–']],
+])('the prices of %s and the other outcome add up: %s', (first, texts) => {
+  expect(pricesText(first)).toEqual(texts);
 });
 
 test.each([
