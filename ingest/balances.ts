@@ -82,7 +82,8 @@ export class Balances {
       this.#recent.set(trader, { balance: this.#recent.peek(trader)?.balance });
       traders.add(trader);
     }
-    // Again, because its size changed.
+    // Removed first: the cache takes the size of the same set for unchanged.
+    this.#traders.delete(conditionId);
     this.#traders.set(conditionId, traders);
   }
 
