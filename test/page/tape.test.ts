@@ -117,7 +117,10 @@ test('a filter by trader shows the trades of those traders, as the API has them'
       usdc: group.reduce((sum, { usdc }) => sum + usdc, 0),
       shares: group.reduce((sum, { shares }) => sum + shares, 0),
     }));
-    const [most] = sums.toSorted((a, b) => b.usdc - a.usdc);
+    // Of equal ones the taker's.
+    const [most] = sums.toSorted(
+      (a, b) => b.usdc - a.usdc || Number(b.is_taker) - Number(a.is_taker),
+    );
     if (most === undefined) throw new Error('no trade of this match');
     const cells = await row.locator('td').allTextContents();
     const [, , side, shownPrice, , outcome] = cells;
