@@ -1,8 +1,8 @@
 /**
- * Publishes the pUSD balances of active traders to METADATA: of the traders of each match and, because redemptions,
- * deposits and transfers move a balance without a match, of the traders of a market when it is resolved, and of the
- * RECENT_MAX who traded last in turn, TURN_TRADERS_MAX a round: each within seven minutes. Balances are read in batches at
- * the newest final block, so a catch-up over thousands of blocks reads each trader once. If a node lacks the state of that block, the balance is
+ * Publishes the pUSD balances of active traders to METADATA: after each match those of its traders, after a resolution those
+ * who traded the market, and in turn those of the RECENT_MAX who traded last, because redemptions, deposits and transfers
+ * move a balance without a match. A turn takes about seven minutes. Balances are read in batches at the newest final block,
+ * so a catch-up over thousands of blocks reads each trader once. If a node lacks the state of that block, the balance is
  * read at the node's newest final block, then at its head. Balances are only for display: after a failed call, that
  * trader alone waits for the next round.
  */
@@ -82,7 +82,7 @@ export class Balances {
       this.#recent.set(trader, { balance: this.#recent.peek(trader)?.balance });
       traders.add(trader);
     }
-    // Removed first: the cache takes the size of the same set for unchanged.
+    // Removed first: the cache would keep the old size of a set that it already holds.
     this.#traders.delete(conditionId);
     this.#traders.set(conditionId, traders);
   }

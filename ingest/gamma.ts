@@ -5,7 +5,7 @@
  * it is logged once and treated as unknown, while any other member that cannot be parsed is logged once and left out.
  *
  * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out, and so is one of
- * Protocol V2, whose positions are others, which is logged. Results are
+ * Protocol V2, whose positions are not outcome tokens; that is logged. Results are
  * validated against contract.ts, because an invalid message would stop its readers. test/fixtures/gamma-*.json are real
  * responses.
  */
@@ -52,7 +52,7 @@ const isoSecond = text.transform((date) => {
   const iso = `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
   return /^\d{4}-/.test(iso) ? iso : '';
 });
-/** A number that JSON carries exactly, as v2 of the API sends it. */
+/** Refuses numbers that JSON cannot carry exactly, because v2 of the API sends ids as numbers. */
 const id = z
   .union([z.string(), z.number().transform(String)])
   .refine(
@@ -190,7 +190,7 @@ type Pair = [name: string, value: string];
 export class Gamma {
   readonly #http: GammaHttp;
   readonly #logger: Logger;
-  /** What was already logged of items. */
+  /** Items and members that were already logged. */
   readonly #logged = new LRUCache<string, true>({ max: LOGGED_MAX });
   /** By id, because the markets of an event share it; `event` is undefined if the service does not know the id. */
   readonly #events = new LRUCache<string, { readonly event: GammaEvent | undefined }>({
@@ -401,7 +401,8 @@ export class Gamma {
         if (!(error instanceof z.ZodError)) throw error;
         try {
           return [parse(this.#withoutMalformed(path, item, error))];
-        } catch {
+        } catch (again) {
+          if (!(again instanceof z.ZodError)) throw again;
           this.#logMalformed(path, item, error);
           return [];
         }

@@ -102,7 +102,7 @@ describe('Balances', () => {
     await expect.poll(() => published.length).toBe(1);
     balances.resolved('unknown');
     balances.resolved('a');
-    // What is read in turn has not changed and is not published.
+    // Reading in turn publishes nothing here, because no balance changed.
     await expect.poll(() => published.length).toBe(2);
     expect(published[1]?.balances).toEqual([[wallet(1), 5n]]);
   });
