@@ -18,10 +18,9 @@ const RATE_LIMIT_MS_MAX = 60_000;
 const TOO_MANY_REQUESTS = 429;
 export const PAYLOAD_TOO_LARGE = 413;
 /**
- * How providers name a rate limit in a response with status 200: the code of HTTP, or -32005 (EIP-1474, "limit exceeded")
- * and such words. The same code and words are used for ranges that are too wide, which name results or blocks.
+ * How providers name a rate limit in a response with status 200: by the code of HTTP or by such words. -32005 (EIP-1474,
+ * "limit exceeded") says nothing alone: it is also the code for ranges that are too wide, whose words name results or blocks.
  */
-const LIMIT_EXCEEDED = -32005;
 const RATE_WORDS =
   /\b(rate|throttl\w*|too many requests?|requests? (?:limit|count)|(?:requests?|calls) per|limit exceeded|exceeded .*(quota|capacity|credits?|units?))\b/i;
 const SIZE_WORDS = /\b(blocks?|range|results?|logs|response|batch|timeout|timed out)\b/i;
@@ -259,8 +258,7 @@ function refusal(error: unknown, what: string): RpcError {
   };
   const said = `${what}: ${beginningOf(message === '' ? JSON.stringify(error) : message)} (${code})`;
   const isRate =
-    code === TOO_MANY_REQUESTS ||
-    (!SIZE_WORDS.test(message) && (code === LIMIT_EXCEEDED || RATE_WORDS.test(message)));
+    code === TOO_MANY_REQUESTS || (!SIZE_WORDS.test(message) && RATE_WORDS.test(message));
   if (isRate) return new RpcError('rate_limited', said, { code, retryAfterMs: RATE_LIMIT_MS });
   return new RpcError('refused', said, { code });
 }

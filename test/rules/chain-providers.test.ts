@@ -114,6 +114,11 @@ test.each<[string, string, Misbehave]>([
     narrow((calls) => errorTo(calls, { ...REFUSAL, code: '-32600' })),
   ],
   [
+    'a wide range: the code of a limit, without its words',
+    'too many',
+    narrow((calls) => errorTo(calls, { code: -32005, message: 'too many' })),
+  ],
+  [
     'a wide range: the error has no message',
     '10 blocks',
     narrow((calls) => errorTo(calls, { data: '10 blocks' })),
