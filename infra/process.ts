@@ -54,7 +54,8 @@ export async function runProcess(
   process.on('SIGINT', onStop);
   whenParentEnds(onStop);
   const report = (message: Readonly<Record<string, unknown>>) => {
-    if (process.connected) process.send?.(message);
+    // If the supervisor dies meanwhile, that stops this process; it is no error of the message.
+    if (process.connected) process.send?.(message, () => undefined);
   };
   try {
     await main({ logger, signal: stop.signal, report });

@@ -113,6 +113,6 @@ describe('api/main', () => {
 
   test('exits when its supervisor goes away', async () => {
     const api = await startMain();
-    expect(await api.orphan()).toBe(0);
+    expect(await api.orphan(), api.errors()).toBe(0);
   });
 });

@@ -119,6 +119,11 @@ type Points = {
   prices: { time: string; average: number; last: number; shares: number }[];
 };
 
+/** A quotient of positive numbers, rounded to nearest, halves up. */
+function nearest(dividend: bigint, divisor: bigint): number {
+  return Number((2n * dividend + divisor) / (2n * divisor));
+}
+
 describe('GET /v2/markets/{id}/prices', () => {
   const SQL = `SELECT toUnixTimestamp(block_time) AS at, outcome_index, toString(usdc) AS usdc,
       toString(bookings.shares) AS shares
@@ -150,8 +155,8 @@ describe('GET /v2/markets/{id}/prices', () => {
       const last = own.at(-1) as Fill;
       expect(price).toEqual({
         time: price.time,
-        average: Number((sum(value) * 1_000_000n) / shares),
-        last: Number((value(last) * 1_000_000n) / BigInt(last.shares)),
+        average: nearest(sum(value) * 1_000_000n, shares),
+        last: nearest(value(last) * 1_000_000n, BigInt(last.shares)),
         shares: Number(shares),
       });
     }

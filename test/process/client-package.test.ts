@@ -38,7 +38,9 @@ test('holds its code, types, README and licence, and little of it', async () => 
     [
       'LICENSE',
       'README.md',
-      ...['endpoints', 'http', 'index', 'stream', 'types'].map((name) => `dist/${name}.d.ts`),
+      ...['endpoints', 'http', 'index', 'stream', 'traded', 'types'].map(
+        (name) => `dist/${name}.d.ts`,
+      ),
       'dist/index.js',
       'package.json',
     ].sort(),

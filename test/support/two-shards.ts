@@ -82,7 +82,7 @@ function withoutKeeper(statement: string): string {
     );
   const readsAllShards =
     /^CREATE MATERIALIZED VIEW (?!.*leaderboard_).*\sREFRESH /s.test(text) ||
-    /^ALTER TABLE search_\w+_mv\s+MODIFY QUERY/.test(text);
+    /^ALTER TABLE (?!leaderboard_)\w+_mv\s+MODIFY QUERY/.test(text);
   if (!readsAllShards) return text;
   const { distributed_product_mode: mode, additional_table_filters: filters } = SETTINGS;
   const settings = `distributed_product_mode = '${mode}', additional_table_filters = ${filters}`;
