@@ -4,7 +4,6 @@
  * probes and the page's files are not counted against a rate limit, all other requests are, and an unknown
  * route or method gets the same response with or without a key.
  */
-import cors from 'cors';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
@@ -29,6 +28,7 @@ import type { KeysBucket } from './auth/key-admin.ts';
 import { callerOf, type Keys } from './auth/keys.ts';
 import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
 import type { Usage } from './auth/usage.ts';
+import { allowOrigins } from './cors.ts';
 import {
   docsHandler,
   document32Handler,
@@ -95,7 +95,6 @@ export type AppOptions = {
 
 const ANSWERS_BYTES_MAX = 32 * 1024 * 1024;
 const REVOKED_CUT_MS = 500;
-const PREFLIGHT_SECONDS = 600;
 
 /**
  * Security headers for data: a browser that renders it as a document may load nothing and may not put
@@ -208,30 +207,6 @@ const setDefaultHeaders: RequestHandler = (_request, response, next) => {
   response.setHeader('X-Request-Id', requestIdOf(response));
   next();
 };
-
-/**
- * Lets pages of these origins (`*`: any) read the API with a key in the header, never with cookies.
- * Preflight requests need no key. Without origins it adds nothing.
- */
-function allowOrigins(origins: readonly string[]): RequestHandler {
-  if (origins.length === 0) return (_request, _response, next) => next();
-  return cors({
-    origin: origins.includes('*') ? '*' : [...origins],
-    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
-    // Clients that read event streams with fetch send Cache-Control.
-    allowedHeaders: [
-      ...['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control', 'Idempotency-Key'],
-      'If-None-Match',
-      // MCP clients that run in a browser send these.
-      ...['Authorization', 'MCP-Protocol-Version'],
-    ],
-    exposedHeaders: [
-      ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],
-      ...['Link', 'X-Total-Count', 'Location', 'Age', 'ETag'],
-    ],
-    maxAge: PREFLIGHT_SECONDS,
-  });
-}
 
 /** Ends an event stream when its key stops being valid, and disconnects clients that do not read to its end. */
 function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestHandler {

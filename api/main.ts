@@ -84,6 +84,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const { server, caps } = createLimitedServer(app, {
     connectionsPerAddressMax: config.HTTP_CONNECTIONS_PER_ADDRESS_MAX,
     trustedProxies: config.TRUSTED_PROXIES,
+    corsOrigins: config.CORS_ORIGINS,
   });
   countConnections(registry, server, caps);
   countFeed(registry, feed);

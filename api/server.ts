@@ -8,6 +8,7 @@ import { createServer, type RequestListener, type Server, STATUS_CODES } from 'n
 import { BlockList, isIPv4, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { networkOf } from './auth/authenticate.ts';
+import { originHeaders } from './cors.ts';
 import { methodNotAllowed, Problem, problemJson } from './errors.ts';
 
 const HEAD_BYTES_MAX = 16 * 1_024;
@@ -25,6 +26,8 @@ export type ServerLimits = {
   readonly connectionsPerAddressMax: number;
   /** Addresses or networks (CIDR) of proxies without a connection limit. */
   readonly trustedProxies: readonly string[];
+  /** Origins of pages that may read the answers. */
+  readonly corsOrigins?: readonly string[];
   /** For tests; default: the constants above. */
   readonly headMsMax?: number;
   readonly requestMsMax?: number;
@@ -53,7 +56,8 @@ export function createLimitedServer(
   );
   server.maxHeadersCount = HEADERS_MAX;
   server.setTimeout(limits.idleMsMax ?? IDLE_MS_MAX);
-  server.on('clientError', rejectInvalid);
+  const { corsOrigins = [] } = limits;
+  server.on('clientError', (error: Invalid, socket) => rejectInvalid(error, socket, corsOrigins));
   // This is not a proxy. Without a listener, Node would close the connection without a response.
   server.on('connect', (_request, socket) => reject(socket, methodNotAllowed('CONNECT', METHODS)));
   const caps = { refused: 0 };
@@ -103,15 +107,15 @@ const REQUEST_LINE = /^[A-Z]{1,32} \S+ HTTP\/1\.[01]\r?\n/;
 type Invalid = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
 /** Responds to a malformed request or an unknown method, without echoing any of the request. */
-function rejectInvalid(error: Invalid, socket: Duplex): void {
+function rejectInvalid(error: Invalid, socket: Duplex, corsOrigins: readonly string[]): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
-  const isUnknownMethod =
-    error.code === 'HPE_INVALID_METHOD' &&
-    REQUEST_LINE.test(error.rawPacket?.toString('latin1') ?? '');
-  reject(socket, isUnknownMethod ? methodNotAllowed('this method', METHODS) : invalid(error.code));
+  const request = error.rawPacket?.toString('latin1') ?? '';
+  const isUnknownMethod = error.code === 'HPE_INVALID_METHOD' && REQUEST_LINE.test(request);
+  const problem = isUnknownMethod ? methodNotAllowed('this method', METHODS) : invalid(error.code);
+  reject(socket, problem, originHeaders(corsOrigins, request));
 }
 
 function invalid(code = ''): Problem {
@@ -133,14 +137,20 @@ function invalid(code = ''): Problem {
   }
 }
 
-function reject(socket: Duplex, problem: Problem): void {
+function reject(
+  socket: Duplex,
+  problem: Problem,
+  headers: Readonly<Record<string, string>> = {},
+): void {
   // Node has taken its own listener off a socket of CONNECT. Without one, a reset would end the process.
   socket.on('error', () => undefined);
   const id = randomUUID();
   const body = problemJson(problem, '', id);
   const head = [
     `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
-    ...Object.entries(problem.headers).map(([name, value]) => `${name}: ${value}`),
+    ...Object.entries({ ...problem.headers, ...headers }).map(
+      ([name, value]) => `${name}: ${value}`,
+    ),
     'Content-Type: application/problem+json',
     `X-Request-Id: ${id}`,
     `Content-Length: ${Buffer.byteLength(body)}`,

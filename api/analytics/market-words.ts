@@ -8,18 +8,23 @@ const WORDS_MAX = 32;
 const QUERY_LENGTH_MAX = 200;
 
 export const marketWords = parameter(
-  `1 to ${WORDS_MAX} words, at most ${QUERY_LENGTH_MAX} characters`,
+  `at most ${WORDS_MAX} words and 1 to ${QUERY_LENGTH_MAX} characters`,
   { type: 'string', minLength: 1, maxLength: QUERY_LENGTH_MAX, examples: ['rain paris'] },
   (input) => {
-    const found = input.length > QUERY_LENGTH_MAX ? [] : wordsOf(input);
-    return found.length >= 1 && found.length <= WORDS_MAX ? found : undefined;
+    if (input.trim() === '' || input.length > QUERY_LENGTH_MAX) return undefined;
+    const found = wordsOf(input);
+    return found.length <= WORDS_MAX ? found : undefined;
   },
 ).describe(
   'only markets where each of these words begins a word of the question, or of a title or slug of the market or event; letter case and accents are ignored',
 );
 
-/** SQL condition: the listing of `market_id` has, or once had, all of the words. Prefixes match, so that users find markets while they type. */
+/**
+ * SQL condition: the listing of `market_id` has, or once had, all of the words. Prefixes match, so that users find markets
+ * while they type. A text without a letter or digit finds nothing, as in `/v2/search`.
+ */
 export function hasMarketWords(words: readonly string[]): string {
+  if (words.length === 0) return 'false';
   const begins = words.map((_, i) => `startsWith(word, {word_${i}:String})`);
   const bitmaps = begins.map((is, i) => `groupBitmapMergeStateIf(ids, ${is}) AS ids_${i}`);
   return `market_id IN

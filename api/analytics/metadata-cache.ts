@@ -71,6 +71,8 @@ export type Profile = Omit<ProfileRow, 'version'>;
 
 /** A market by number or slug. */
 export type ListingKey = Exclude<MarketKey, { readonly kind: 'condition' }>;
+/** A market by the id of one of its tokens. */
+export type TokenKey = { readonly kind: 'token'; readonly token: string };
 
 const LISTINGS_SQL = `
 SELECT ${ListingRow.columns}
@@ -78,7 +80,7 @@ FROM markets
 WHERE condition_id IN {conditions:Array(FixedString(32))}
 ${FEW_ROWS}`;
 
-/** Markets that have one of these numbers, or had one of these slugs. */
+/** Markets that have one of these numbers or tokens, or had one of these slugs. */
 const NAMED = {
   id: {
     row: rowOf({ name: digits('market_id'), condition_id: hexText('condition_id') }),
@@ -90,6 +92,14 @@ const NAMED = {
     // A slug has no comma.
     where: "slug IN splitByChar(',', {values:String})",
     values: (slugs: readonly string[]) => slugs.join(','),
+  },
+  token: {
+    row: rowOf({
+      name: string('toString(arrayJoin(token_ids))'),
+      condition_id: hexText('condition_id'),
+    }),
+    where: 'hasAny(token_ids, {values:Array(UInt256)})',
+    values: (tokens: readonly string[]) => `[${tokens.join(',')}]`,
   },
 };
 
@@ -123,7 +133,7 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
         row,
       });
   const loadConditions =
-    (kind: 'id' | 'slug'): Load<readonly string[]> =>
+    (kind: keyof typeof NAMED): Load<readonly string[]> =>
     async (names) => {
       const { row, where, values } = NAMED[kind];
       const sql = `SELECT DISTINCT ${row.columns} FROM markets WHERE ${where} SETTINGS optimize_use_projections = 1`;
@@ -136,8 +146,9 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
     const rows = await readByIds(reading, statement, keys);
     return newestBy(rows, (row) => row.condition_id);
   });
-  // A market keeps its number.
+  // A market keeps its number and tokens.
   const numbers = createCache(loadConditions('id'));
+  const tokens = createCache(loadConditions('token'));
   const slugs = createCache(loadConditions('slug'), { ageMsMax: AGE_MS_MAX });
   const loadProfiles: Load<Profile> = async (keys) => {
     const statement = { sql: PROFILES_SQL, list: 'traders', row: ProfileRow };
@@ -154,6 +165,17 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
     clear: profiles.clear,
   });
 
+  async function conditionsOf(key: ListingKey | TokenKey): Promise<readonly string[]> {
+    switch (key.kind) {
+      case 'id':
+        return (await numbers.get([key.id])).get(key.id) ?? [];
+      case 'slug':
+        return (await slugs.get([key.slug])).get(key.slug) ?? [];
+      case 'token':
+        return (await tokens.get([key.token])).get(key.token) ?? [];
+    }
+  }
+
   async function listingsOf(conditionIds: readonly string[]) {
     await checkMarkets();
     return await listings.get(conditionIds);
@@ -163,13 +185,12 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
     /** The listings of these markets by condition id, without markets that have none. */
     listings: async (conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>> =>
       await listingsOf(conditionIds),
-    /** The listing with this number or slug; the newest one for a reused slug. */
-    async listing(key: ListingKey): Promise<Listing | undefined> {
-      const [names, name] = key.kind === 'slug' ? [slugs, key.slug] : [numbers, key.id];
-      const conditionIds = (await names.get([name])).get(name) ?? [];
+    /** The listing with this number, slug or token; the newest one for a reused slug. */
+    async listing(key: ListingKey | TokenKey): Promise<Listing | undefined> {
+      const conditionIds = await conditionsOf(key);
       if (conditionIds.length === 0) return undefined;
       const named = [...(await listingsOf(conditionIds)).values()];
-      return newestOf(named.filter((one) => key.kind !== 'slug' || one.slug === name));
+      return newestOf(named.filter((one) => key.kind !== 'slug' || one.slug === key.slug));
     },
     /** The public profiles of these traders by address, without traders who have none. */
     async profiles(addresses: readonly string[]) {

@@ -12,7 +12,7 @@ import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
 import { listingWords } from './market-words.ts';
-import type { Profile } from './metadata-cache.ts';
+import type { Profile, TokenKey } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
 import {
@@ -46,15 +46,18 @@ const SPARE_HITS = 3;
 /** Maximum number of hits to rank beside those of the first level. */
 const CANDIDATES_MAX = 1_000;
 
+type SearchedMarket = MarketKey | TokenKey;
+/** In lower case; the start with 0x, the end possibly ''. */
+type SearchedAddress = { readonly start: string; readonly end: string };
+
 /** The meaning of a query, by its form. */
 type Meaning = {
   /** The words to search for, or ''. */
   readonly text: string;
-  readonly market?: MarketKey | undefined;
+  readonly market?: SearchedMarket | undefined;
   /** Slug of an event: only its markets. */
   readonly event?: string;
-  /** The beginning of an address, with 0x. */
-  readonly address?: string;
+  readonly address?: SearchedAddress;
   /** A name or account without @. */
   readonly handle?: string;
 };
@@ -65,21 +68,40 @@ type Term = { readonly words: readonly string[]; readonly prefix?: string | unde
 type Tier = readonly Term[];
 type Kind = 'market' | 'trader';
 
-const URL_PATH = /^(?:https?:\/\/[^/\s]+|(?:www\.)?polymarket\.com)?(\/[^\s?#]+)/i;
+/** A URL anywhere in a text; its scheme may be missing for hosts of Polymarket. At the start of a text, its path is enough. */
+const PASTED_URL = /https?:\/\/[^/\s]+\/\S+|\b(?:[a-z-]+\.)*polymarket\.com\/\S+|^\/\S+/i;
+const URL_PARTS = /^(?:https?:\/\/)?[^/]*(\/[^?#]*)(\?[^#]*)?/i;
+/** Punctuation of the text around a URL. */
+const TRAILING = /[.,;:!?)\]}>"'»”’]+$/;
+/** An address, its beginning, or its beginning and end as wallets show it. */
+const ADDRESS = /^(0x[0-9a-f]{1,40})(?:(?:…|\.{2,3})([0-9a-f]{1,40}))?$/i;
+/** Numbers of markets are shorter. */
+const TOKEN_ID = /^[1-9]\d{19,77}$/;
+const UINT256_MAX = 2n ** 256n - 1n;
+/** What the next part of a URL's path names, or `?slug=` in place of it. */
+const KINDS: ReadonlySet<string> = new Set(['event', 'events', 'market', 'markets']);
 
 function meaningOf(query: string): Meaning {
-  const path = URL_PATH.exec(query)?.[1];
-  if (path === undefined) return named(query);
-  const parts = path.split('/').filter((part) => part !== '');
-  const [kind, first = '', second = ''] = parts.map(decoded);
-  if (kind === 'market') return { market: keyOf(first), text: '' };
-  if (kind !== 'event') return named(decoded(parts.at(-1) ?? ''));
+  const pasted = PASTED_URL.exec(query)?.[0].replace(TRAILING, '');
+  if (pasted === undefined) return named(query);
+  const [, path = '', search = ''] = URL_PARTS.exec(pasted) ?? [];
+  const parts = path.split('/').flatMap((part) => (part === '' ? [] : decoded(part)));
+  // A language may come first: /es/event/...
+  const at = parts.findIndex((part) => KINDS.has(part));
+  if (at < 0) return named(parts.at(-1) ?? '');
+  const slug = new URLSearchParams(search).get('slug') ?? '';
+  const [kind = '', first = slug, second = ''] = parts.slice(at);
+  if (kind.startsWith('market')) return { market: keyOf(first), text: '' };
   return second === '' ? { event: first, text: first } : { market: keyOf(second), text: '' };
 }
 
 function named(text: string): Meaning {
-  if (/^0x[0-9a-f]{1,40}$/i.test(text)) return { address: text.toLowerCase(), text };
+  const [, start, end = ''] = ADDRESS.exec(text.toLowerCase()) ?? [];
+  if (start !== undefined) return { address: { start, end }, text: end === '' ? text : '' };
   if (text.startsWith('@')) return { handle: joined(text), text: '' };
+  if (TOKEN_ID.test(text) && BigInt(text) <= UINT256_MAX) {
+    return { market: { kind: 'token', token: text }, text: '' };
+  }
   const market = keyOf(text);
   // A slug of one word is found as a word.
   return market?.kind === 'slug' && !market.slug.includes('-') ? { text } : { market, text };
@@ -303,8 +325,8 @@ FROM market_marks
 WHERE condition_id = {condition_id:FixedString(32)}
 ${FEW_ROWS}`;
 
-/** The market with this number, condition id or slug, if there is one. */
-async function findNamed(call: Call, key: MarketKey | undefined) {
+/** The market with this number, condition id, slug or token, if there is one. */
+async function findNamed(call: Call, key: SearchedMarket | undefined) {
   if (key === undefined) return [];
   const listing =
     key.kind === 'condition'
@@ -339,19 +361,21 @@ const ADDRESS_SQL = `
 SELECT ${ActivityRow.columns}
 FROM trader_activity
 WHERE trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}
+  AND endsWith(lower(hex(trader)), {end:String})
 GROUP BY trader
 ORDER BY sum(fills) DESC, trader
 LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 
-/** Traders whose address begins with this prefix. */
-async function readAddress(call: Call, address: string | undefined, limit: number) {
+/** Traders whose address begins and ends like this. */
+async function readAddress(call: Call, address: SearchedAddress | undefined, limit: number) {
   if (address === undefined) return [];
-  const first = new Bytes(address.padEnd(42, '0'));
-  const last = new Bytes(address.padEnd(42, 'f'));
+  const { start, end } = address;
+  const first = new Bytes(start.padEnd(42, '0'));
+  const last = new Bytes(start.padEnd(42, 'f'));
   return await read(call, {
     sql: ADDRESS_SQL,
-    parameters: { first, last, limit },
+    parameters: { first, last, end, limit },
     row: ActivityRow,
   });
 }
@@ -371,7 +395,8 @@ async function findTraders(
       const profiles = await call.metadata.profiles(addresses);
       const current = addresses.flatMap((key) => {
         const profile = profiles.get(key) ?? { ...NO_PROFILE, address: key };
-        const isNamed = address !== undefined && key.startsWith(address);
+        const isNamed =
+          address !== undefined && key.startsWith(address.start) && key.endsWith(address.end);
         const isRight = isNamed || isHit(profileWords(profile), search.tiers);
         return isRight ? [[key, profileV2(profile)] as const] : [];
       });
@@ -391,7 +416,7 @@ export const search = endpoint({
   path: '/v2/search',
   summary: 'Find markets and traders by words, names, ids, addresses or URLs',
   description:
-    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page). Finds traders by name, account on X (also `@account`), and the beginning of the address. All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the 5,000 with the greatest volume (or the most fills) are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.',
+    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of polymarket.com or of the page, also with text around it). Finds traders by name, account on X (also `@account`), the beginning of the address, and its beginning and end (`0x1234…abcd`). All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the 5,000 with the greatest volume (or the most fills) are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -469,7 +494,7 @@ export const search = endpoint({
   },
 });
 
-/** Whether the query has the form of a condition id, a slug of several words, or an address or its beginning. */
+/** Whether the query has the form of a condition id, a token id, a slug of several words, or an address or its beginning. */
 function namesOne({ address, market }: Meaning): boolean {
   return address !== undefined || (market !== undefined && market.kind !== 'id');
 }

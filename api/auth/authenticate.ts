@@ -94,7 +94,7 @@ export const refuseKeyInUrl: RequestHandler = (request, _response, next) => {
 type Refusal = Exclude<Lookup['kind'], 'valid'> | 'missing';
 
 const REFUSALS: Readonly<Record<Refusal, string>> = {
-  missing: `the request has no ${KEY_HEADER} header`,
+  missing: `the request has no ${KEY_HEADER} header: npm start prints a key; of another service, ask its operator`,
   unknown: `the ${KEY_HEADER} header is not a key of this service`,
   revoked: `the key in ${KEY_HEADER} was revoked`,
   expired: `the key in ${KEY_HEADER} has expired`,

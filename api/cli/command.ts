@@ -1,6 +1,8 @@
 /** The definition of a command, and the parsing and help that all commands share. */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { isLoopback } from '../../infra/loopback.ts';
 import { Fillstream } from '../client/index.ts';
 import { instantMs } from '../instants.ts';
 import type { Screen } from './format.ts';
@@ -98,7 +100,10 @@ const URL_DEFAULT = 'http://127.0.0.1:8080';
 
 const COMMON = {
   url: { value: 'URL', text: `URL of the API (default: FILLSTREAM_URL or ${URL_DEFAULT})` },
-  'key-file': { value: 'FILE', text: 'file with the API key (default: FILLSTREAM_KEY)' },
+  'key-file': {
+    value: 'FILE',
+    text: 'file with the API key (default: FILLSTREAM_KEY, or the key of npm start in this directory)',
+  },
   help: { text: 'print this text' },
 } as const satisfies Options;
 
@@ -173,15 +178,29 @@ function flagOf(name: string, option: Option, raw: unknown) {
 
 function accessOf(flags: Flags<typeof COMMON>, env: Context['env']) {
   const url = flags.url ?? env.FILLSTREAM_URL ?? URL_DEFAULT;
-  const { username, password, search, hash } = httpUrl('--url or FILLSTREAM_URL', url);
+  const { username, password, search, hash, hostname } = httpUrl('--url or FILLSTREAM_URL', url);
   if (username !== '' || password !== '') {
     throw new UsageError('the URL has a user or password: the API needs only a key');
   }
   if (search !== '' || hash !== '') throw new UsageError(`the URL must end with its path: ${url}`);
   const file = flags['key-file'];
-  const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim() ?? '';
+  const given = file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8');
+  // The key of a local service is for this machine only.
+  const key = given?.trim() || (isLoopback(hostname) ? startedKey(env) : '');
   if (!/^[!-~]*$/.test(key)) throw new UsageError('the API key contains invalid characters');
   return { url, key };
+}
+
+/** The key of the tier pro of `npm start`, from its data directory (infra/local/data-directory.ts), or ''. */
+function startedKey(env: Context['env']): string {
+  try {
+    const text = readFileSync(join(env.DATA_DIRECTORY || '.data', 'keys.json'), 'utf8');
+    const { pro } = JSON.parse(text) as { readonly pro?: unknown };
+    return typeof pro === 'string' ? pro : '';
+  } catch {
+    // There is none, or it is another user's. The server then says that a key is missing.
+    return '';
+  }
 }
 
 /** The help of one command. */

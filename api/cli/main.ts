@@ -37,7 +37,7 @@ ${Object.entries(COMMANDS)
   --version  the version of this program
 
 FILLSTREAM_KEY is your API key (or use --key-file FILE), FILLSTREAM_URL the URL of the API (or use --url URL).
-Without a key you read what the server shows everyone.
+Without either, it is the key of the service that npm start runs in this directory (DATA_DIRECTORY: its --data).
 NO_COLOR turns colours off.
 
 Examples:

@@ -11,7 +11,7 @@ import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
 import { ExpectedError } from '../expected.ts';
-import { hostOf, isLoopback } from '../loopback.ts';
+import { hostOf } from '../loopback.ts';
 import { connectNats, natsOptions, oldServerNotice, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
@@ -125,10 +125,7 @@ export class Service {
       DATA_DIRECTORY: data,
     };
     const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
-    const apiEnv = {
-      ...{ ...env, PUBLIC_TIER: this.#publicTier() },
-      ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }),
-    };
+    const apiEnv = { ...env, ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }) };
     const [api] = await Promise.all([
       this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
       this.#start('projector', 'projector/main.ts', [], 'projecting', env),
@@ -253,12 +250,6 @@ export class Service {
       GAMMA_URL: this.#environment.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
       FEED_HOURS: this.#environment.FEED_HOURS || DEMO_FEED_HOURS,
     };
-  }
-
-  /** On loopback, requests without a key have the demo tier unless PUBLIC_TIER is set. */
-  #publicTier(): string {
-    const { HTTP_HOST, PUBLIC_TIER } = this.#config;
-    return !this.#environment.PUBLIC_TIER && isLoopback(HTTP_HOST) ? 'demo' : PUBLIC_TIER;
   }
 
   /** CHAIN if set; otherwise Polygon for a node from the environment, and devnet for the embedded one. */

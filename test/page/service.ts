@@ -17,7 +17,9 @@ export const ARGS = ['--history-days', '4', '--demo-rate', '8'];
 export default async function setup({ provide }: TestProject) {
   if (CHROMIUM === undefined) return console.warn(MISSING);
   const directory = temporaryDirectory();
-  const { up, ready, env } = await startService(`${directory.path}/data`, { args: ARGS });
+  const { up, ready, env } = await startService(`${directory.path}/data`, {
+    ...{ args: ARGS, env: { PUBLIC_TIER: 'demo' } },
+  });
   provide('place', { ready, env });
   return async () => {
     await up.stop();

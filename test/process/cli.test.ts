@@ -1,7 +1,14 @@
 /** `fillstream` as a user runs it: packed and installed, in every runtime that is here, against the real api. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
@@ -340,6 +347,14 @@ describe('an error', () => {
     const missing = await cli(['top'], { FILLSTREAM_KEY: '' });
     expect(missing).toMatchObject({ code: 1, stdout: '' });
     expect(missing.stderr).toMatch(/401 unauthorized.*set FILLSTREAM_KEY or use --key-file FILE/);
+    // Beside npm start there is one, for this machine only.
+    mkdirSync(join(directory, '.data'));
+    writeFileSync(join(directory, '.data/keys.json'), JSON.stringify({ pro: seeded.key }));
+    expect(await cli(['top'], { FILLSTREAM_KEY: '' })).toMatchObject({ code: 0 });
+    const FILLSTREAM_URL = seeded.api.url.replace('127.0.0.1', '0.0.0.0');
+    const elsewhere = await cli(['top'], { FILLSTREAM_KEY: '', FILLSTREAM_URL });
+    rmSync(join(directory, '.data'), { recursive: true });
+    expect(elsewhere.stderr).toContain('the request has no X-Service-Key header');
     const wrong = await cli(['tail'], { FILLSTREAM_KEY: 'fs_pro_wrong' });
     expect(wrong).toMatchObject({ code: 1, stdout: '' });
     expect(wrong.stderr).toMatch(/\(401 unauthorized/);

@@ -92,8 +92,8 @@ describe('commands', () => {
       [/param_t=0x…/, `param_t=${trader?.address}`],
       [/FILLSTREAM_KEY=…/, `FILLSTREAM_KEY=${key}`],
       [/http:\/\/127\.0\.0\.1:8080/, url],
-      // Its default is the usual port.
-      [/^npx fillstream/, `FILLSTREAM_URL=${url} $&`],
+      // Its defaults are the usual port and directory.
+      [/^npx fillstream/, `FILLSTREAM_URL=${url} DATA_DIRECTORY=${data} $&`],
       [/--(output|state) /, `$&${directory.path}/`],
       [/\.\/your-program/, 'cat'],
     ];

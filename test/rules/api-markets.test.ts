@@ -295,9 +295,10 @@ describe('GET /v2/markets', () => {
   test('refuses a cursor that no answer gave, and more words than a question has', async () => {
     await refused('/v2/markets?cursor=7');
     const words = Array.from({ length: 33 }, (_, n) => `w${n}`);
-    expect(await refused(`/v2/markets?q=${words.join('+')}`)).toContain('1 to 32 words');
+    expect(await refused(`/v2/markets?q=${words.join('+')}`)).toContain('at most 32 words');
     expect((await ok(`/v2/markets?q=${words.slice(1).join('+')}`)).body.markets).toEqual([]);
     await refused('/v2/markets?q=++');
+    expect((await ok('/v2/markets?q=%F0%9F%98%80')).body.markets).toEqual([]);
   });
 });
 

@@ -11,6 +11,10 @@ type Market = { readonly id: number; readonly question: string; readonly slug: s
 >;
 const condition = (id: number) => id.toString(16).padStart(64, 'c');
 
+/** Uses all 78 digits that an id may have. */
+const tokenOf = (id: number, outcome: number) =>
+  (2n ** 256n - 1n - BigInt(2 * id + outcome)).toString();
+
 /** From the greatest volume to the least. */
 const MARKETS: readonly Market[] = [
   { id: 2001, question: 'Will it rain in Paris on May 1?', slug: 'rain-paris-may-1' },
@@ -64,7 +68,8 @@ async function startStage() {
       ],
       values: markets.map(({ id, question, slug, event = '', title = '' }) => ({
         ...{ condition_id_hex: condition(id), market_id: id, question, slug, observed_at },
-        ...{ event_slug: event, event_title: title, outcomes: ['Yes', 'No'], token_ids: [1, 2] },
+        ...{ event_slug: event, event_title: title, outcomes: ['Yes', 'No'] },
+        token_ids: [tokenOf(id, 0), tokenOf(id, 1)],
       })),
     });
   }
@@ -154,6 +159,21 @@ describe('markets', () => {
     ['a URL of a market alone', 'https://polymarket.com/market/qc-2026', [2004]],
     ['a URL of the page', 'http://127.0.0.1:8080/market/2004?outcome=1', [2004]],
     ['a URL of the page with a condition id', `/market/0x${condition(2004)}`, [2004]],
+    ['a URL for phones', 'm.polymarket.com/event/mayors-2026/qc-2026', [2004]],
+    ['a URL with a language', 'https://polymarket.com/fr/event/mayors-2026/qc-2026', [2004]],
+    ['a URL in a text', 'Look (https://polymarket.com/market/qc-2026), wow!', [2004]],
+    ['a URL without a scheme in a text', 'see www.polymarket.com/event/mayors-2026.', [2003, 2004]],
+    ['a URL of a listing', 'https://gamma-api.polymarket.com/markets?slug=qc-2026', [2004]],
+    [
+      'a URL of an event in the listings',
+      'polymarket.com/events?x=1&slug=mayors-2026',
+      [2003, 2004],
+    ],
+    ['a token', tokenOf(2004, 0), [2004]],
+    ['the other token', tokenOf(2004, 1), [2004]],
+    ['no token of a market', tokenOf(9999, 1), []],
+    ['no number beyond tokens', '9'.repeat(78), []],
+    ['nothing for a face', '😀', []],
     ['a letter too many', 'Londdon', [2002]],
     ['a letter too few', 'Lodon', [2002]],
     ['another letter', 'Lonton', [2002]],
@@ -220,6 +240,10 @@ describe('traders', () => {
     ['a URL of the page', `/trader/${TRADERS[3].address}`, [3]],
     ['an address in any case', TRADERS[3].address.toUpperCase().replace('0X', '0x'), [3]],
     ['the beginning of an address', '0xdead5', [3]],
+    ['a shortened address', '0xdead…5555', [3]],
+    ['a shortened address with dots', '0xDEAD...5555', [3]],
+    ['no shortened address with another end', '0xdead…5556', []],
+    ['a URL of a profile in a text', 'see https://polymarket.com/@rainmaker?tab=activity!', [2]],
     ['a typo', 'rainmeker', [2]],
     ['a typo that no market has', 'karla', [2]],
     ['no typo of a word that a market has', 'carlo', []],

@@ -38,8 +38,16 @@ function startMain(more: NodeJS.ProcessEnv = {}): Promise<ApiProcess> {
   return startApiProcess(urls, more);
 }
 
-/** Sends bytes and reads until the server closes; '' where it says nothing. */
+/** Sends bytes and reads until the server closes, again while the rate of this address is used up; '' where it says nothing. */
 async function raw(port: number, bytes: string): Promise<string> {
+  for (;;) {
+    const answer = await sent(port, bytes);
+    if (!answer.startsWith('HTTP/1.1 429 ')) return answer;
+    await delay(100);
+  }
+}
+
+async function sent(port: number, bytes: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   let answer = '';
   socket.on('data', (chunk) => {
@@ -92,6 +100,20 @@ describe('what a client may send', () => {
   test('headers of more than 16 KiB are rejected', async () => {
     const big = `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'b'.repeat(17_000)}\r\n\r\n`;
     expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 [\s\S]*\r\nX-Request-Id: /);
+  });
+
+  test.each([
+    [['https://a.example', 'https://b.example'], 'https://b.example', 'https://b.example'],
+    [['https://a.example'], 'https://evil.example', 'https://a.example'],
+    [['*'], 'https://a.example', '*'],
+  ])('a page of %j can read that refusal, but no other', async (corsOrigins, origin, allowed) => {
+    const server = await limited({ corsOrigins });
+    const big = `GET / HTTP/1.1\r\nHost: x\r\nOrigin: ${origin}\r\nX-Big: ${'b'.repeat(17_000)}\r\n\r\n`;
+    const answer = await raw(server.port, big);
+    server.stop();
+    expect(answer).toMatch(/^HTTP\/1\.1 431 /);
+    expect(answer).toContain(`\r\nAccess-Control-Allow-Origin: ${allowed}\r\n`);
+    expect(answer).toMatch(/\r\nAccess-Control-Expose-Headers: .*X-Request-Id/);
   });
 
   test('the longest list of wallets fits, however it is escaped', async () => {

@@ -3,7 +3,14 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { CHROMIUM, launch, MISSING, open } from '../page/browser.ts';
 import { FeedClient } from '../support/feed-client.ts';
-import { rpc, type Service, startService, temporaryDirectory, until } from '../support/service.ts';
+import {
+  rpc,
+  type Service,
+  start,
+  startService,
+  temporaryDirectory,
+  until,
+} from '../support/service.ts';
 
 const ARGS = ['--history-days', '1', '--demo-rate', '10'];
 
@@ -30,6 +37,18 @@ test('the leaderboard has traders, and each has a profile', async () => {
   const { profile } = await service.get<Leaderboard['traders'][0]>(`/v2/traders/${address}`);
   // v2 has checksums in its addresses.
   expect(profile.address.toLowerCase()).toBe(address);
+});
+
+test('every endpoint needs a key, which the command line finds in the data directory', async () => {
+  const { url } = service.ready;
+  for (const path of ['/v1/analytics/leaderboard', '/v2/markets', '/v1/stream/orders']) {
+    const response = await fetch(url + path);
+    expect(response.status, path).toBe(401);
+    expect(await response.text()).toContain('npm start prints a key');
+  }
+  const env = { FILLSTREAM_URL: url, DATA_DIRECTORY: `${directory.path}/data`, FILLSTREAM_KEY: '' };
+  const cli = start('api/cli/main.ts', ['top'], env);
+  expect(await cli.exit, cli.errors()).toBe(0);
 });
 
 test('the feed shows a match before its block, and resumes after any event', async () => {
