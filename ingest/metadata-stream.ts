@@ -5,12 +5,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import {
-  firstMessageAtOrAfter,
-  lastMessage,
-  readRange,
-  type StreamMessage,
-} from '../infra/nats/reader.ts';
+import { firstMessageAtOrAfter, lastMessage, readRange } from '../infra/nats/reader.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Resolution } from './contract.ts';
 import {
@@ -30,9 +25,8 @@ import {
   storedMessages,
 } from './ledger.ts';
 
-/** Limits the duration of a restart; older metadata is fetched again when needed. */
-const RESTORED_MESSAGES_MAX = 5_000_000;
-const READ_MESSAGES = 10_000;
+/** Read at a time, from the newest messages to the oldest. */
+const READ_SEQUENCES = 10_000;
 /** After a catch-up, LEDGER has messages of up to 100 KB. */
 const READ_LEDGER_MESSAGES = 200;
 const PROGRESS_MS = 2_000;
@@ -55,48 +49,73 @@ export async function storeMetadata(writer: StreamWriter, event: MetadataEvent):
 }
 
 /**
- * Calls `onEvent` with the listings and profiles of METADATA and the recent resolutions of LEDGER, oldest first.
+ * Calls `onEvent` with the newest listings and profiles of METADATA, at most so many, and the recent resolutions of LEDGER:
+ * one of each key, those that changed last at the end.
  */
 export async function restoreMetadata(
   nats: Nats,
   logger: Logger,
+  most: { readonly listings: number; readonly profiles: number },
   onEvent: (event: MetadataEvent | Resolution) => void,
 ): Promise<void> {
   const startedAt = performance.now();
   const seconds = () => Math.round((performance.now() - startedAt) / 100) / 10;
   let loggedAt = startedAt;
   let events = 0;
-  const restore = async (
-    read: (from: number) => Promise<readonly StreamMessage[]>,
-    first: number,
-    eventsOf: (message: StreamMessage) => readonly (MetadataEvent | Resolution)[],
-  ) => {
-    for (let messages = await read(first); messages.length > 0; ) {
-      for (const event of messages.flatMap(eventsOf)) {
-        events += 1;
-        onEvent(event);
-      }
-      messages = await read((messages.at(-1)?.sequence ?? 0) + 1);
-      if (performance.now() - loggedAt < PROGRESS_MS) continue;
-      loggedAt = performance.now();
-      logger.info({ events, seconds: seconds() }, 'restoring metadata');
-    }
+  const progress = (count: number) => {
+    events += count;
+    if (performance.now() - loggedAt < PROGRESS_MS) return;
+    loggedAt = performance.now();
+    logger.info({ events, seconds: seconds() }, 'restoring metadata');
   };
-  const { lastSequence } = await streamState(nats, METADATA_STREAM);
-  const first = Math.max(1, lastSequence - RESTORED_MESSAGES_MAX);
-  for (const subject of [LISTINGS_SUBJECT, PROFILES_SUBJECT]) {
-    await restore(
-      (from) => readRange(nats, METADATA_STREAM, from, READ_MESSAGES, subject),
-      first,
-      ({ data }) => [decodeObservation(data).event],
-    );
+  for (const [subject, count] of [
+    [LISTINGS_SUBJECT, most.listings],
+    [PROFILES_SUBJECT, most.profiles],
+  ] as const) {
+    for (const event of await newestEvents(nats, subject, count, progress)) onEvent(event);
   }
-  await restore(
-    (from) => readRange(nats, LEDGER_STREAM, from, READ_LEDGER_MESSAGES, RESOLUTIONS_SUBJECT),
-    await recentSequence(nats),
-    (message) => decodeRange(message).blocks.flatMap(({ resolutions }) => resolutions),
-  );
+  for (let from = await recentSequence(nats); ; ) {
+    const messages = await readRange(
+      nats,
+      LEDGER_STREAM,
+      from,
+      READ_LEDGER_MESSAGES,
+      RESOLUTIONS_SUBJECT,
+    );
+    for (const message of messages) {
+      const resolutions = decodeRange(message).blocks.flatMap((block) => block.resolutions);
+      resolutions.forEach(onEvent);
+      progress(resolutions.length);
+    }
+    const last = messages.at(-1);
+    if (last === undefined) break;
+    from = last.sequence + 1;
+  }
   if (events > 0) logger.info({ events, seconds: seconds() }, 'metadata restored');
+}
+
+/** The newest event of each key of a subject, until there are `most`; those that changed last at the end. */
+async function newestEvents(
+  nats: Nats,
+  subject: string,
+  most: number,
+  onRead: (messages: number) => void,
+): Promise<readonly MetadataEvent[]> {
+  const { firstSequence, lastSequence } = await streamState(nats, METADATA_STREAM);
+  const newest = new Map<string, MetadataEvent>();
+  for (let to = lastSequence; to >= firstSequence && newest.size < most; ) {
+    const from = Math.max(firstSequence, to - READ_SEQUENCES + 1);
+    const messages = await readRange(nats, METADATA_STREAM, from, READ_SEQUENCES, subject, to);
+    for (const { data } of messages.reverse()) {
+      const { event } = decodeObservation(data);
+      if (event.kind === 'balances') continue;
+      const key = event.kind === 'listing' ? event.conditionId : event.address;
+      if (!newest.has(key)) newest.set(key, event);
+    }
+    onRead(messages.length);
+    to = from - 1;
+  }
+  return [...newest.values()].slice(0, most).reverse();
 }
 
 /**

@@ -124,7 +124,8 @@ export class Metadata {
    * the last process has not got. Calls `onUnanswered` with the blocks whose traders may lack their data.
    */
   async restore(nats: Nats, onUnanswered: (block: Block) => void = () => undefined): Promise<void> {
-    await restoreMetadata(nats, this.#logger, (event) => {
+    const most = { listings: LISTINGS_MAX, profiles: PROFILES_MAX };
+    await restoreMetadata(nats, this.#logger, most, (event) => {
       if (event.kind === 'listing') {
         this.#listings.restore(event.conditionId, event);
         this.#tokens.restore(event);

@@ -1,7 +1,8 @@
 /**
  * The record of one api process: its open event streams by account, and the time that ended ones used
- * today. The usage of a quota is a sum over the records of all processes. Times are milliseconds since the
- * epoch, and usage counts for the UTC day on which it occurs.
+ * today. It has parts, each with the accounts of some hashes, so that a change writes little however many are open. The
+ * usage of a quota is a sum over the records of all processes. Times are milliseconds since the epoch, and usage counts
+ * for the UTC day on which it occurs.
  */
 import { z } from 'zod';
 
@@ -47,23 +48,27 @@ export const ClosedRecord = OpenRecord.extend({
 });
 export type ClosedRecord = z.infer<typeof ClosedRecord>;
 
-/** Value of a bucket entry, as JSON. Both members are keyed by `keyOf` the account. */
-export const ProcessRecord = z.object({
+/** A part, as JSON in the bucket. Both members are keyed by `keyOf` the account. */
+export const RecordPart = z.object({
   /** Time of ended sessions on `day`. */
   used: z.object({ day: z.string(), ms: z.record(z.string(), z.int().nonnegative()) }),
   open: z.record(z.string(), z.array(OpenRecord)),
 });
-export type ProcessRecord = z.infer<typeof ProcessRecord>;
+export type RecordPart = z.infer<typeof RecordPart>;
+
+export function emptyPart(): RecordPart {
+  return { used: { day: '', ms: {} }, open: {} };
+}
 
 /** The open sessions of an account, oldest first; the order is the same in every process. */
-export function openSessionsOf(records: readonly ProcessRecord[], key: string): OpenRecord[] {
+export function openSessionsOf(records: readonly RecordPart[], key: string): OpenRecord[] {
   return records
     .flatMap(({ open }) => open[key] ?? [])
     .sort((a, b) => a.startedAtMs - b.startedAtMs || (a.id < b.id ? -1 : 1));
 }
 
 /** Milliseconds of ended and open event streams on the day of `nowMs`. */
-export function usedMs(records: readonly ProcessRecord[], key: string, nowMs: number): number {
+export function usedMs(records: readonly RecordPart[], key: string, nowMs: number): number {
   const day = dayOf(nowMs);
   const ended = records.map(({ used }) => (used.day === day ? (used.ms[key] ?? 0) : 0));
   const open = openSessionsOf(records, key).map(({ startedAtMs }) =>
@@ -72,14 +77,14 @@ export function usedMs(records: readonly ProcessRecord[], key: string, nowMs: nu
   return [...ended, ...open].reduce((sum, ms) => sum + ms, 0);
 }
 
-/** Adds a session to the record. */
-export function addSession({ open }: ProcessRecord, key: string, session: OpenRecord): void {
+/** Adds a session to the part of its account. */
+export function addSession({ open }: RecordPart, key: string, session: OpenRecord): void {
   open[key] = [...(open[key] ?? []), session];
 }
 
-/** Removes a session from the record and adds its time to the usage. */
+/** Removes a session from the part of its account and adds its time to the usage. */
 export function removeSession(
-  record: ProcessRecord,
+  record: RecordPart,
   key: string,
   session: ClosedRecord,
   nowMs: number,
@@ -93,8 +98,8 @@ export function removeSession(
   ms[key] = (ms[key] ?? 0) + onDay(session.startedAtMs, session.endedAtMs, nowMs);
 }
 
-/** Whether the record no longer counts. */
-export function isSpent({ used, open }: ProcessRecord, nowMs: number): boolean {
+/** Whether the part no longer counts. */
+export function isSpent({ used, open }: RecordPart, nowMs: number): boolean {
   return Object.keys(open).length === 0 && used.day !== dayOf(nowMs);
 }
 

@@ -1,11 +1,11 @@
 /**
  * Open event streams of each account across all api processes, counted against the quotas of its tier.
- * Each process writes one record with its open sessions, on every change and once a second as a
- * heartbeat, and watches the records of the others. Usage is the sum over the records of live processes.
+ * Each process writes a record of its open sessions, of which only the parts that changed, and a heartbeat after them,
+ * at least once a second. It watches those of the others. Usage is the sum over the records of live processes.
  * Invariant: within a process a quota is exact. Several processes together may admit too many sessions at
  * the same moment. Each process then ends its newest excess ones within two seconds.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import {
@@ -21,6 +21,7 @@ import {
   openKv,
   parseValue,
 } from '../../infra/nats/kv.ts';
+import { keyOf, PARTS, partOf } from '../auth/account-parts.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
@@ -28,17 +29,18 @@ import { History } from './history.ts';
 import {
   addSession,
   type ClosedRecord,
+  emptyPart,
   isSpent,
   type OpenRecord,
   type OpenSession,
   openSessionsOf,
-  ProcessRecord,
+  RecordPart,
   removeSession,
   usedMs,
 } from './record.ts';
 import { Visitors } from './visitors.ts';
 
-/** Open event streams, one record for each api process. */
+/** Open event streams: for each api process a heartbeat and the parts of its record. */
 const SESSIONS_BUCKET = 'sessions';
 
 const CHECK_MS = 500;
@@ -56,12 +58,19 @@ const CLOSE_MS_MAX = 500;
  */
 const REPLACED_MS_MAX = 1_000;
 const REPLACED_CHECK_MS = 100;
-/** `process.` and `account.` are keys of version 0.1. */
-const RECORD_KEY = 'record.';
+/** Ended sessions that wait for NATS, at about 700 bytes each. The oldest beyond them are missing from the history. */
+const ENDED_MAX = 20_000;
+/** Written together; bounds the memory of a write after an outage. */
+const ENDED_AT_ONCE = 1_000;
+/** Other keys are of earlier versions. */
+const KEY = /^(?:heartbeat|part)\.([0-9a-f-]{36})(?:\.(\d+))?$/;
+const heartbeatKey = (process: string) => `heartbeat.${process}`;
+const partKey = (process: string, part: number) => `part.${process}.${part}`;
 
 type Other = {
-  readonly record: ProcessRecord;
-  readonly revision: number;
+  readonly parts: Map<number, { readonly record: RecordPart; readonly revision: number }>;
+  /** 0 if there is none, because another process began to close the sessions of this one. */
+  heartbeatRevision: number;
   /** When its last heartbeat arrived, by this process's clock, because clocks of processes may differ. */
   heartbeatAtMs: number;
 };
@@ -89,12 +98,15 @@ export class Sessions {
   readonly #bucket: Kv;
   readonly #history: History;
   readonly #now: () => number;
-  readonly #record: ProcessRecord = { used: { day: '', ms: {} }, open: {} };
+  readonly #parts: readonly RecordPart[] = Array.from({ length: PARTS }, emptyPart);
+  /** Parts with changes that are not written. */
+  readonly #unwritten = new Set<number>();
   readonly #own = new Map<string, Own>();
   readonly #visitors: Visitors;
   readonly #others = new Map<string, Other>();
   /** Ended sessions whose history is not written yet, by account. */
-  #ended: [key: string, ClosedRecord][] = [];
+  readonly #ended: [key: string, ClosedRecord][] = [];
+  #isEndedFull = false;
   #isWriteDue = false;
   #writing: Promise<void> = Promise.resolve();
   #wasConnected = true;
@@ -156,7 +168,7 @@ export class Sessions {
     if (problem !== undefined) throw problem;
     const record = { id: randomUUID(), streamId, startedAtMs: this.#now() };
     const overQuota = Promise.withResolvers<void>();
-    addSession(this.#record, key, record);
+    addSession(this.#part(key), key, record);
     this.#own.set(record.id, { key, caller, overQuota });
     this.#write();
     return {
@@ -165,8 +177,8 @@ export class Sessions {
       close: (end, events) => {
         const closed = { ...record, endedAtMs: this.#now(), end, events };
         this.#own.delete(record.id);
-        removeSession(this.#record, key, closed, this.#now());
-        this.#ended.push([key, closed]);
+        removeSession(this.#part(key), key, closed, this.#now());
+        this.#remember(key, closed);
         this.#write();
       },
     };
@@ -174,7 +186,8 @@ export class Sessions {
 
   /** Open sessions of an account, oldest first. */
   list(account: string): OpenRecord[] {
-    return openSessionsOf(this.#records(), keyOf(account));
+    const key = keyOf(account);
+    return openSessionsOf(this.#records(key), key);
   }
 
   /** The newest ended sessions, newest first, and the number of stored ones. Rejects with NatsUnavailableError. */
@@ -184,8 +197,9 @@ export class Sessions {
 
   /** Seconds of event streams of an account on this UTC day. */
   usedSeconds(account: string): number {
+    const key = keyOf(account);
     // Round down: a second counts once it is complete.
-    return Math.floor(usedMs(this.#records(), keyOf(account), this.#now()) / 1_000);
+    return Math.floor(usedMs(this.#records(key), key, this.#now()) / 1_000);
   }
 
   async close(): Promise<void> {
@@ -198,18 +212,46 @@ export class Sessions {
   }
 
   #receive(event: KvEvent): void {
-    if (event.type === 'initialised' || !event.key.startsWith(RECORD_KEY)) return;
-    const process = event.key.slice(RECORD_KEY.length);
-    if (process === this.#self) return;
+    if (event.type === 'initialised') return;
+    const [, process, part] = KEY.exec(event.key) ?? [];
+    if (process === undefined) return;
+    if (process === this.#self) {
+      if (event.type === 'delete' && part === undefined) this.#restore();
+      return;
+    }
+    const other = this.#others.get(process) ?? {
+      ...{ parts: new Map(), heartbeatRevision: 0, heartbeatAtMs: performance.now() },
+    };
+    this.#others.set(process, other);
+    if (part !== undefined) this.#receivePart(other, Number(part), event);
+    else {
+      other.heartbeatRevision = event.type === 'put' ? event.revision : 0;
+      other.heartbeatAtMs = event.type === 'put' ? performance.now() : Number.NEGATIVE_INFINITY;
+    }
+    if (other.parts.size === 0 && other.heartbeatRevision === 0) this.#others.delete(process);
+    this.#wake();
+  }
+
+  #receivePart(
+    { parts }: Other,
+    part: number,
+    event: Exclude<KvEvent, { type: 'initialised' }>,
+  ): void {
     const { revision } = event;
-    const record = event.type === 'put' ? parseValue(ProcessRecord, event.value) : undefined;
+    const record = event.type === 'put' ? parseValue(RecordPart, event.value) : undefined;
     if (event.type === 'put' && record === undefined) {
-      // The process writes its record again within a second.
       this.#logger.error({ key: event.key }, 'unreadable record in the bucket of sessions');
     }
-    if (record === undefined) this.#others.delete(process);
-    else this.#others.set(process, { record, revision, heartbeatAtMs: performance.now() });
-    this.#wake();
+    if (record === undefined) parts.delete(part);
+    else parts.set(part, { record, revision });
+  }
+
+  /** Others have taken this process for lost, and may have closed its sessions in its record. */
+  #restore(): void {
+    for (const [part, { open }] of this.#parts.entries()) {
+      if (Object.keys(open).length > 0) this.#unwritten.add(part);
+    }
+    this.#write();
   }
 
   #wake(): void {
@@ -217,13 +259,35 @@ export class Sessions {
     this.#changed = Promise.withResolvers();
   }
 
-  /** All records, with our own first. A process that is not live has no open sessions, but today's usage counts. */
-  #records(): ProcessRecord[] {
-    const others = [...this.#others.values()];
-    return [
-      this.#record,
-      ...others.map((other) => (isLive(other) ? other.record : { ...other.record, open: {} })),
-    ];
+  /** The part of our record with this account, to change it. */
+  #part(key: string): RecordPart {
+    const part = partOf(key);
+    this.#unwritten.add(part);
+    return this.#parts[part] as RecordPart;
+  }
+
+  /**
+   * All records, with our own first, of which only the part of this account. A process that is not live has no open
+   * sessions, but today's usage counts.
+   */
+  #records(key: string): RecordPart[] {
+    const part = partOf(key);
+    const others = [...this.#others.values()].flatMap((other) => {
+      const record = other.parts.get(part)?.record;
+      if (record === undefined) return [];
+      return isLive(other) ? record : { ...record, open: {} };
+    });
+    return [this.#parts[part] as RecordPart, ...others];
+  }
+
+  #remember(key: string, closed: ClosedRecord): void {
+    this.#ended.push([key, closed]);
+    if (this.#ended.length <= ENDED_MAX) return;
+    this.#ended.shift();
+    if (this.#isEndedFull) return;
+    this.#isEndedFull = true;
+    const sessions = ENDED_MAX;
+    this.#logger.warn({ sessions }, 'only the newest ended sessions will be in the history');
   }
 
   /**
@@ -232,10 +296,10 @@ export class Sessions {
    */
   #refusal({ account, tier }: Caller): Problem | undefined {
     const { sessionsMax, streamSecondsPerDayMax } = TIERS[tier];
-    const records = this.#records().map((record, n) =>
+    const key = keyOf(account);
+    const records = this.#records(key).map((record, n) =>
       n === 0 || this.#nats.connected ? record : { ...record, open: {} },
     );
-    const key = keyOf(account);
     const open = openSessionsOf(records, key).length;
     if (open >= sessionsMax) return quotaExceeded('max_sessions', tier, sessionsMax, open);
     if (streamSecondsPerDayMax === null) return undefined;
@@ -252,7 +316,9 @@ export class Sessions {
   async #otherHeartbeats(key: string): Promise<void> {
     const sinceMs = performance.now();
     const isAwaited = (other: Other) =>
-      isLive(other) && other.heartbeatAtMs < sinceMs && other.record.open[key] !== undefined;
+      isLive(other) &&
+      other.heartbeatAtMs < sinceMs &&
+      other.parts.get(partOf(key))?.record.open[key] !== undefined;
     while (this.#nats.connected && [...this.#others.values()].some(isAwaited)) {
       await this.#changed.promise;
     }
@@ -279,10 +345,10 @@ export class Sessions {
 
   /** Ends our sessions of accounts that have used up their time, and our newest ones that exceed the quota. */
   #endOverQuota(): void {
-    const records = this.#records();
     // After an outage, records are outdated until every live process has sent a heartbeat.
     const isCurrent = performance.now() - this.#outageAtMs > LIVE_MS_MAX;
     for (const key of new Set([...this.#own.values()].map(({ key }) => key))) {
+      const records = this.#records(key);
       for (const [n, { id }] of openSessionsOf(records, key).entries()) {
         const own = this.#own.get(id);
         if (own === undefined) continue;
@@ -295,23 +361,30 @@ export class Sessions {
     }
   }
 
-  /** Closes the sessions of a lost process. Several processes may do so at once with the same result. */
-  async #closeLost(process: string, { record, revision }: Other): Promise<void> {
+  /**
+   * Closes the sessions of a lost process. Several processes may do so at once with the same result. Deleting the heartbeat
+   * comes first: it fails if there is a newer one, and tells a process that lives after all to write its record again.
+   */
+  async #closeLost(process: string, { parts, heartbeatRevision }: Other): Promise<void> {
     const nowMs = this.#now();
-    const remaining = structuredClone(record);
-    const lost = Object.entries(record.open).flatMap(([key, sessions]) =>
-      sessions.map((session): [string, ClosedRecord] => [
-        key,
-        { ...session, endedAtMs: nowMs, end: 'process_lost', events: null },
-      ]),
-    );
-    if (lost.length === 0 && !isSpent(record, nowMs)) return;
-    for (const [key, session] of lost) removeSession(remaining, key, session, nowMs);
     await this.#tolerant(async () => {
-      await this.#history.add(lost);
-      const key = RECORD_KEY + process;
-      if (isSpent(remaining, nowMs)) await this.#bucket.delete(key, revision);
-      else await this.#bucket.update(key, JSON.stringify(remaining), revision);
+      if (heartbeatRevision > 0)
+        await this.#bucket.delete(heartbeatKey(process), heartbeatRevision);
+      for (const [part, { record, revision }] of parts) {
+        if (Object.keys(record.open).length === 0 && !isSpent(record, nowMs)) continue;
+        const remaining = structuredClone(record);
+        const lost = Object.entries(record.open).flatMap(([key, sessions]) =>
+          sessions.map((session): [string, ClosedRecord] => [
+            key,
+            { ...session, endedAtMs: nowMs, end: 'process_lost', events: null },
+          ]),
+        );
+        for (const [key, session] of lost) removeSession(remaining, key, session, nowMs);
+        await this.#history.add(lost);
+        const key = partKey(process, part);
+        if (isSpent(remaining, nowMs)) await this.#bucket.delete(key, revision);
+        else await this.#bucket.update(key, JSON.stringify(remaining), revision);
+      }
     });
   }
 
@@ -327,14 +400,32 @@ export class Sessions {
     });
   }
 
-  /** Writes now. After a failure, the next heartbeat retries. */
+  /** Writes now: the history, what changed in the record, the heartbeat. After a failure, the next heartbeat retries. */
   async #writeNow(): Promise<void> {
     await this.#tolerant(async () => {
-      const ended = this.#ended.slice();
-      await this.#history.add(ended);
-      this.#ended.splice(0, ended.length);
-      await this.#bucket.put(RECORD_KEY + this.#self, JSON.stringify(this.#record));
+      while (this.#ended.length > 0) {
+        const ended = this.#ended.splice(0, ENDED_AT_ONCE);
+        try {
+          await this.#history.add(ended);
+        } catch (error) {
+          this.#ended.unshift(...ended);
+          throw error;
+        }
+      }
+      this.#isEndedFull = false;
+      await Promise.all([...this.#unwritten].map((part) => this.#writePart(part)));
+      await this.#bucket.put(heartbeatKey(this.#self), '');
     });
+  }
+
+  async #writePart(part: number): Promise<void> {
+    this.#unwritten.delete(part);
+    try {
+      await this.#bucket.put(partKey(this.#self, part), JSON.stringify(this.#parts[part]));
+    } catch (error) {
+      this.#unwritten.add(part);
+      throw error;
+    }
   }
 
   /** Ignores failures of a write that is retried: NATS is unavailable, or another process has written first. */
@@ -353,9 +444,4 @@ export class Sessions {
 
 function isLive({ heartbeatAtMs }: Other): boolean {
   return performance.now() - heartbeatAtMs < LIVE_MS_MAX;
-}
-
-/** Hashed, because an account name may contain characters that a subject must not contain. */
-function keyOf(account: string): string {
-  return `account.${createHash('sha256').update(account).digest('hex').slice(0, 32)}`;
 }

@@ -169,7 +169,8 @@ export async function firstMessageAtOrAfter(
 
 /**
  * Up to `count` messages (at most 65,536) from sequence `from`. The list starts later if retention removed the
- * beginning, and is empty beyond the end. `filterSubject` is one subject, wildcards allowed.
+ * beginning, and is empty beyond the end. `filterSubject` is one subject, wildcards allowed; with it, `to` is the last
+ * sequence to read.
  */
 export async function readRange(
   nats: Nats,
@@ -177,13 +178,21 @@ export async function readRange(
   from: number,
   count: number,
   filterSubject?: string,
+  to = Number.POSITIVE_INFINITY,
 ): Promise<StreamMessage[]> {
   assertSequence(from);
   if (!Number.isSafeInteger(count) || count < 0 || count > RANGE_MESSAGES_MAX) {
     throw new RangeError(`count must be from 0 to ${RANGE_MESSAGES_MAX}, not ${count}`);
   }
   if (count === 0) return [];
-  return read(nats, { stream, start: { sequence: from }, count, filterSubject });
+  const messages = await read(nats, {
+    stream,
+    start: { sequence: from },
+    count,
+    filterSubject,
+    to,
+  });
+  return messages.filter(({ sequence }) => sequence <= to);
 }
 
 /** All messages from a start to the end of the stream, including those that are stored during the read. */
@@ -208,7 +217,7 @@ type Source = {
   readonly filterSubject?: string | undefined;
 };
 
-type Read = Source & { readonly count: number };
+type Read = Source & { readonly count: number; readonly to?: number };
 
 /** Up to `count` messages; fewer only if the leader has no more, whichever replica delivers them. */
 async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
@@ -271,6 +280,8 @@ class ConsumerLostError extends NatsUnavailableError {}
 type Deliveries = Source & {
   /** Ends after this many messages, or at the message that was the leader's newest at the start. Endless by default. */
   readonly count?: number;
+  /** Ends a finite read at the first message with this sequence or a later one. */
+  readonly to?: number;
   /** Most messages in flight; FETCH_MESSAGES_MAX is the default and the maximum. */
   readonly fetchMessages?: number;
   /** Ends the iteration, without an error. */
@@ -282,7 +293,7 @@ type Deliveries = Source & {
  * NatsUnavailableError, and StreamDamagedError if a finite read without a filter misses a message.
  */
 async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<StreamMessage[]> {
-  const { stream, start, filterSubject, count, signal } = options;
+  const { stream, start, filterSubject, count, to = ENDLESS.sequence, signal } = options;
   const first = 'sequence' in start ? start.sequence : 1;
   const fetchMessages = Math.min(options.fetchMessages ?? FETCH_MESSAGES_MAX, FETCH_MESSAGES_MAX);
   const fetchMs = count === undefined ? FETCH_MS_MAX : FINITE_FETCH_MS_MAX;
@@ -294,7 +305,8 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
   let delivered = 0;
   let last = 0;
   try {
-    const end = count === undefined ? ENDLESS : await endOf(nats, options, count, counted);
+    const newest = count === undefined ? ENDLESS : await endOf(nats, options, count, counted);
+    const end = { ...newest, sequence: Math.min(newest.sequence, to) };
     while (delivered < end.count && last < end.sequence) {
       const before = delivered;
       const most = Math.min(fetchMessages, end.count - before);

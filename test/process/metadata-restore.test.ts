@@ -12,6 +12,7 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import type { Listing, Match, Profile, Resolution } from '../../ingest/contract.ts';
 import { Gamma, parseListing } from '../../ingest/gamma.ts';
 import { Metadata } from '../../ingest/metadata.ts';
+import { restoreMetadata } from '../../ingest/metadata-stream.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { publishMetadata } from '../support/ledger-generator.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
@@ -25,7 +26,7 @@ import {
   wallet,
 } from '../unit/gamma-harness.ts';
 
-const LISTINGS = Number(process.env.RESTORE_LISTINGS ?? 5_000);
+const LISTINGS = Number(process.env.RESTORE_LISTINGS ?? 25_000);
 
 describe('restore', () => {
   const directory = mkdtempSync(join(tmpdir(), 'restore-'));
@@ -89,6 +90,22 @@ describe('restore', () => {
     expect(metadata.waiting).toEqual({ listings: 0, profiles: 0 });
     expect(published).toEqual([]);
     expect(fake.requests).toEqual([]);
+  });
+
+  test('reads the newest first, and no more than it may have', async () => {
+    const events: (Listing | Profile | Resolution)[] = [];
+    const before = nats.connection.stats().inMsgs;
+    await restoreMetadata(nats, silent, { listings: 10, profiles: 5 }, (event) => {
+      if (event.kind === 'listing' || event.kind === 'profile') events.push(event);
+    });
+    expect(nats.connection.stats().inMsgs - before).toBeLessThan(LISTINGS / 2);
+    const ids = [8, 7, 6, 5, 4, 3, 2, 1, 0].map((n) => condition(LISTINGS - n));
+    expect(events.map((event) => (event.kind === 'listing' ? event.conditionId : ''))).toEqual([
+      ...ids,
+      condition(1),
+      '',
+    ]);
+    expect(events.at(-2)).toMatchObject({ question: 'newest' });
   });
 
   test('requests what the last process had not got: markets and traders of recent matches', async () => {

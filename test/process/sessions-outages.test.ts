@@ -70,6 +70,34 @@ describe('sessions of a crashed process', () => {
 });
 
 describe('without NATS', () => {
+  test('only the newest ended sessions are kept for the history', async () => {
+    const apart = await startBroker();
+    await makeStream(apart.nats, FEED);
+    const sessions = await Sessions.start({ nats: apart.nats, logger: silent, now: () => nowMs });
+    await apart.stop();
+    const accounts = Array.from({ length: 21 }, (_, n) => `account ${n}`);
+    for (const account of accounts) {
+      for (let n = 0; n < 1_000; n += 1) {
+        const session = await sessions.open(caller(account, 'pro'), null);
+        session.close('client_left', n);
+      }
+    }
+    await apart.start();
+    await eventually(
+      async () => apart.nats.connected,
+      (connected) => connected,
+    );
+    const countOf = async (account = '') => (await sessions.history(account, 1)).count;
+    await eventually(
+      () => countOf(accounts.at(-1)),
+      (count) => count === 1_000,
+    );
+    expect(await countOf(accounts[0])).toBe(0);
+    expect(await countOf(accounts[1])).toBe(1_000);
+    await sessions.close();
+    await apart.close();
+  });
+
   test('no client is refused for sessions of other processes', async () => {
     const apart = await startBroker();
     await makeStream(apart.nats, FEED);

@@ -1,9 +1,11 @@
 import { beforeAll, describe, expect, test } from 'vitest';
+import { openKv } from '../../infra/nats/kv.ts';
 import type { Api } from '../support/feed-harness.ts';
 import { forFile } from '../support/for-file.ts';
 import {
   ask,
   caller,
+  eventually,
   listed,
   listen,
   newAccount,
@@ -132,6 +134,72 @@ describe('open streams of an account', () => {
       },
     ]);
     await used(other, account, 5);
+  });
+});
+
+describe('the record of a process', () => {
+  /** The entries of the bucket that `isOne` accepts. */
+  async function entries(isOne: (key: string, value: string) => boolean) {
+    const bucket = await openKv(pair.broker.nats, 'sessions');
+    const found: { key: string; revision: number; bytes: number }[] = [];
+    const stop = new AbortController();
+    for await (const event of bucket.watch(stop.signal)) {
+      if (event.type === 'initialised') stop.abort();
+      if (event.type !== 'put') continue;
+      const { key, revision, value } = event;
+      if (isOne(key, new TextDecoder().decode(value)))
+        found.push({ key, revision, bytes: value.length });
+    }
+    return { bucket, found };
+  }
+
+  test('is written in small parts, and only those that changed', async () => {
+    const { sessions, crash } = await pair.process();
+    const accounts = Array.from({ length: 2_000 }, (_, n) => `one of many ${n}`);
+    const open = await Promise.all(accounts.map((one) => sessions.open(caller(one, 'pro'), null)));
+    const allAt = (count: number) =>
+      eventually(
+        async () => accounts.every((one) => other.sessions.list(one).length === count),
+        (all) => all,
+      );
+    await allAt(1);
+    const { found } = await entries((_key, value) => value.includes(open[0]?.id ?? '-'));
+    const [, process = ''] = found[0]?.key.split('.') ?? [];
+    const ofProcess = (key: string) => key.startsWith(`part.${process}.`);
+    const before = await entries(ofProcess);
+    expect(before.found.length).toBeGreaterThan(50);
+    // All in one message are 200 KB.
+    expect(Math.max(...before.found.map(({ bytes }) => bytes))).toBeLessThan(10_000);
+    const beat = async () => (await before.bucket.get(`heartbeat.${process}`))?.revision ?? 0;
+    const since = await beat();
+    await eventually(beat, (revision) => revision > since);
+    open[0]?.close('client_left', 0);
+    await eventually(
+      async () => other.sessions.list(accounts[0] ?? '').length,
+      (count) => count === 0,
+    );
+    const after = await entries(ofProcess);
+    const written = after.found.filter(
+      ({ key, revision }) => before.found.find((one) => one.key === key)?.revision !== revision,
+    );
+    expect(written.map(({ key }) => key)).toEqual([found[0]?.key]);
+    for (const session of open.slice(1)) session.close('client_left', 0);
+    await allAt(0);
+    await crash();
+  });
+
+  test('is written again by a process that others took for lost', async () => {
+    const account = newAccount('pro');
+    const { sessions, crash } = await pair.process();
+    const { id } = await sessions.open(caller(account, 'pro'), null);
+    await listed(one, account, 1);
+    const { bucket, found } = await entries((_key, value) => value.includes(id));
+    const [part] = found;
+    await bucket.put(part?.key ?? '', JSON.stringify({ used: { day: '', ms: {} }, open: {} }));
+    await listed(one, account, 0);
+    await bucket.delete(`heartbeat.${part?.key.split('.')[1]}`);
+    await listed(one, account, 1);
+    await crash();
   });
 });
 

@@ -4,7 +4,7 @@ import {
   addSession,
   isSpent,
   openSessionsOf,
-  type ProcessRecord,
+  type RecordPart,
   removeSession,
   usedMs,
 } from '../../api/sessions/record.ts';
@@ -12,11 +12,11 @@ import {
 const NOON_MS = Date.parse('2026-05-01T12:00:00Z');
 const MIDNIGHT_MS = Date.parse('2026-05-02T00:00:00Z');
 
-function record(): ProcessRecord {
+function record(): RecordPart {
   return { used: { day: '', ms: {} }, open: {} };
 }
 
-function open(to: ProcessRecord, key: string, id: string, startedAtMs: number) {
+function open(to: RecordPart, key: string, id: string, startedAtMs: number) {
   const session = { id, streamId: null, startedAtMs };
   addSession(to, key, session);
   return (endedAtMs: number) => {
