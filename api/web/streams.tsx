@@ -28,6 +28,10 @@ export function Streams() {
   }, [watched]);
   const changed = () => setChanges((last) => last + 1);
   if (watched !== null) {
+    // What its rows show depends on its traders.
+    if (streams.data === undefined && streams.problem === undefined) {
+      return <Skeleton rows={8} what="the stream" />;
+    }
     return <Watch id={watched} stream={find(streams.data, watched)} onDone={changed} />;
   }
   const data = streams.data?.data;
@@ -80,11 +84,13 @@ function Watch(props: {
 }) {
   const { id, stream, onDone } = props;
   const [editing, setEditing] = useState(false);
+  const followed = stream?.addresses ?? [];
   return (
     <section class="full">
       <LiveTape
         title={stream === undefined ? 'Stream' : stream.name}
-        name={id}
+        name={[id, ...followed].join(' ')}
+        followed={followed}
         open={(options) =>
           fillstream.value.stream(id, { finality: true, last: FIRST_MATCHES }, options)
         }

@@ -82,12 +82,26 @@ test('shows only what its filters let through, by the server, and what a match c
   await expectText(page.getByRole('alert'), 'min_price: must be from 0 to 100');
 });
 
-test('a filter by trader shows the trades of those traders, as the API has them', async () => {
+test.each([
+  ['a filter by trader', (traders: readonly string[]) => `/tape?traders=${traders.join(',')}`],
+  [
+    'a managed stream of traders',
+    async (addresses: readonly string[]) => {
+      const { status, headers } = await fetch(`${stage.url}/streams`, {
+        method: 'POST',
+        headers: { 'X-Service-Key': stage.key, 'Content-Type': 'application/json' },
+        body: JSON.stringify({ name: 'leaders', addresses }),
+      });
+      expect(status).toBe(201);
+      return `/manage/streams?watch=${headers.get('location')?.split('/').at(-1)}`;
+    },
+  ],
+])('%s shows the trades of those traders, as the API has them', async (_, pathOf) => {
   const { traders } = await stage.get<LeaderboardV1>('/v1/analytics/leaderboard?limit=20');
   const addresses = traders.map(({ profile }) => profile.address);
   // High, because only rows in view exist.
   const viewport = { width: 1_280, height: 3_000 };
-  const { page } = await stage.at(`/tape?traders=${addresses.join(',')}`, { viewport });
+  const { page } = await stage.at(await pathOf(addresses), { viewport });
   await page.getByRole('button', { name: 'Final only' }).click();
   await page.locator('tr[data-cursor]').nth(30).waitFor();
   await page.getByRole('button', { name: 'Pause' }).click();
