@@ -328,7 +328,7 @@ export class Replay {
       if (!(error instanceof StreamDamagedError)) throw error;
       this.#log.damaged(error);
       const before = await this.#stored(start, error.sequence - 1);
-      return [...before, ...(await this.#stored(error.sequence + 1, end))];
+      return [...before, ...(await this.#stored(error.through + 1, end))];
     }
   }
 

@@ -62,16 +62,19 @@ export class StreamRewoundError extends Error {
   }
 }
 
-/** The server holds a message that it cannot read, because its file is damaged. */
+/** The server holds a message that it cannot read, because its file is damaged, and maybe others that follow it. */
 export class StreamDamagedError extends Error {
   override readonly name = 'StreamDamagedError';
   readonly sequence: number;
-  constructor(stream: string, sequence: number) {
+  /** The last of the messages from `sequence` on that are known to be damaged. */
+  readonly through: number;
+  constructor(stream: string, sequence: number, through: number) {
     super(
       `${stream} is damaged: the server holds message ${sequence} and cannot read it. ` +
         'Restore or remove it: docs/operations.md, "Damaged data"',
     );
     this.sequence = sequence;
+    this.through = through;
   }
 }
 
@@ -221,7 +224,7 @@ type Read = Source & { readonly count: number; readonly to?: number };
 
 /** Up to `count` messages; fewer only if the leader has no more, whichever replica delivers them. */
 async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
-  const { stream, start } = options;
+  const { stream, start, count } = options;
   const deadline = performance.now() + LAG_MS_MAX;
   for (;;) {
     const messages: StreamMessage[] = [];
@@ -231,10 +234,11 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
     } catch (error) {
       if (!(error instanceof ConsumerLostError) || !nats.connected) throw error;
     }
+    const last = messages.at(-1)?.sequence;
+    const first = 'sequence' in start ? start.sequence : undefined;
+    const next = last === undefined ? first : last + 1;
+    if (next !== undefined) await refuseDamage(nats, stream, next, (first ?? next) + count - 1);
     if (performance.now() > deadline) {
-      const last = messages.at(-1)?.sequence;
-      if (last !== undefined) await refuseDamage(nats, stream, last + 1);
-      else if ('sequence' in start) await refuseDamage(nats, stream, start.sequence);
       throw new NatsUnavailableError(`no server delivers what the leader of ${stream} has`);
     }
     await delay(RETRY_MS);
@@ -242,10 +246,15 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
 }
 
 /**
- * Throws StreamDamagedError if the stream holds an unreadable message with this sequence. The server does not report
- * damage: it responds as if the message had been deleted, and consumers skip it.
+ * Throws StreamDamagedError if the stream holds an unreadable message with this sequence, and names those that follow it up
+ * to `most`. The server does not report damage: it responds as if the message had been deleted, and consumers skip it.
  */
-export async function refuseDamage(nats: Nats, stream: string, sequence: number): Promise<void> {
+export async function refuseDamage(
+  nats: Nats,
+  stream: string,
+  sequence: number,
+  most = sequence,
+): Promise<void> {
   if ((await getMessage(nats, stream, sequence)) !== undefined) return;
   const details = { deleted_details: true };
   const { state } = await answered(nats, stream, () => nats.jsm.streams.info(stream, details));
@@ -253,7 +262,13 @@ export async function refuseDamage(nats: Nats, stream: string, sequence: number)
   const isHeld = sequence >= first_seq && sequence <= last_seq && !deleted.includes(sequence);
   // Messages that a server lost during recovery count neither as held nor as deleted.
   const isCounted = messages + deleted.length === last_seq - first_seq + 1;
-  if (isHeld && isCounted) throw new StreamDamagedError(stream, sequence);
+  if (!isHeld || !isCounted) return;
+  let through = sequence;
+  while (through < Math.min(most, last_seq) && !deleted.includes(through + 1)) {
+    if ((await getMessage(nats, stream, through + 1)) !== undefined) break;
+    through += 1;
+  }
+  throw new StreamDamagedError(stream, sequence, through);
 }
 
 /**

@@ -183,6 +183,21 @@ describe('a damaged message', () => {
   });
 });
 
+test('many damaged messages at the end of the feed are waited for once, not each', async () => {
+  await makeStream(broker.nats, STREAM);
+  // Of equal size, most of it text.
+  await publish(broker.nats, STREAM, large(60, 10_000));
+  await broker.damage(
+    STREAM,
+    Array.from({ length: 20 }, (_, n) => (40.5 + n) / 60),
+  );
+  api = await startApi({ nats: broker.nats, stream: STREAM });
+  const client = resumed(12);
+  await client.until(({ orders }) => orders.length === 28);
+  expect(txHashes(client.orders)).toEqual(hashes(13, 40));
+  client.close();
+});
+
 /** Holds once one more heartbeat came than now. */
 function beatsMore(client: Client): () => boolean {
   const count = () => client.body.split(': heartbeat\n\n').length;

@@ -13,8 +13,15 @@ import { join } from 'node:path';
 
 const FLIPPED_BYTES = 64;
 
-/** Flips 64 bytes in the middle of the largest file below the directory with a matching path; returns its path. */
-export function flipBytes(directory: string, path: RegExp): string {
+/**
+ * Flips 64 bytes in the largest file below the directory with a matching path, at each of these places, from 0 to 1; returns
+ * its path.
+ */
+export function flipBytes(
+  directory: string,
+  path: RegExp,
+  places: readonly number[] = [0.5],
+): string {
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => join(directory, name))
     .filter((file) => path.test(file))
@@ -23,9 +30,11 @@ export function flipBytes(directory: string, path: RegExp): string {
   const [largest] = files;
   if (largest === undefined) throw new Error(`no file of ${directory} matches ${path}`);
   const { file, bytes } = largest;
-  const start = Math.floor(bytes.length / 2);
-  for (let i = start; i < start + FLIPPED_BYTES && i < bytes.length; i += 1) {
-    bytes[i] = (bytes[i] ?? 0) ^ 0xff;
+  for (const place of places) {
+    const start = Math.floor(bytes.length * place);
+    for (let i = start; i < start + FLIPPED_BYTES && i < bytes.length; i += 1) {
+      bytes[i] = (bytes[i] ?? 0) ^ 0xff;
+    }
   }
   writeFileSync(file, bytes);
   return file;

@@ -47,8 +47,8 @@ export type Broker = {
   readonly url: string;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Flips bytes in the middle of the messages of a stream, while the server is down. */
-  damage(stream: string): Promise<void>;
+  /** Flips bytes in the messages of a stream, while the server is down: in the middle, or at places from 0 to 1. */
+  damage(stream: string, places?: readonly number[]): Promise<void>;
   /** Loses all data and restarts at the same port with what `fill` stores, never visibly empty. */
   replace(fill: (nats: Nats) => Promise<void>): Promise<void>;
   close(): Promise<void>;
@@ -67,9 +67,9 @@ export async function startBroker(): Promise<Broker> {
     async start() {
       server = await startNatsServer({ dataDir, port });
     },
-    async damage(stream) {
+    async damage(stream, places) {
       await server.stop();
-      flipBytes(dataDir, new RegExp(`/${stream}/msgs/\\d+\\.blk$`));
+      flipBytes(dataDir, new RegExp(`/${stream}/msgs/\\d+\\.blk$`), places);
       server = await startNatsServer({ dataDir, port });
       while (!nats.connected) await delay(10);
     },
