@@ -194,9 +194,10 @@ const EVENT_ID: JsonSchema = {
   description: 'cursor; `gap` and `end` may have none',
   examples: ['28492588'],
 };
+const LAST_EVENT_ID_HEADER = 'Last-Event-ID';
 const { description: resumedAfter, ...lastEventId } = LAST_EVENT_ID;
 const RESUMED: Parameter = {
-  ...parameter('Last-Event-ID', resumedAfter, lastEventId),
+  ...parameter(LAST_EVENT_ID_HEADER, resumedAfter, lastEventId),
   in: 'header',
 };
 
@@ -301,15 +302,17 @@ export function openApi(endpoints: readonly Described[]) {
   };
 }
 
-/** The document in version 3.1, for generators and validators that cannot read 3.2. A stream is a text there. */
+/**
+ * The document in version 3.1, for generators and validators that cannot read 3.2. A stream is a text there. The header
+ * Last-Event-ID is left out, because generators give it and the parameter lastEventId, which says the same, one name.
+ */
 export function asVersion31(document: OpenApi): OpenApi {
   const paths = Object.entries(document.paths).map(([path, item]) => {
     if (!(path in STREAM_OPERATIONS) || item.get === undefined) return [path, item];
     const opened = { ...item.get.responses[200], content: { 'text/event-stream': TEXT_STREAM } };
-    return [
-      path,
-      { ...item, get: { ...item.get, responses: { ...item.get.responses, 200: opened } } },
-    ];
+    const responses = { ...item.get.responses, 200: opened };
+    const parameters = item.get.parameters.filter(({ name }) => name !== LAST_EVENT_ID_HEADER);
+    return [path, { ...item, get: { ...item.get, parameters, responses } }];
   });
   return { ...document, openapi: '3.1.0', paths: Object.fromEntries(paths) };
 }

@@ -1,8 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import SwaggerParser from '@apidevtools/swagger-parser';
+import { build } from 'esbuild';
 import fc from 'fast-check';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { generate } from 'openapi-typescript-codegen';
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import type { Method, OpenApi, Operation, Parameter } from '../../api/openapi.ts';
 import { addressOf } from '../support/api-bookings.ts';
@@ -11,7 +14,7 @@ import { get, issueKey } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { forFile } from '../support/for-file.ts';
 import { isLong } from '../support/seed.ts';
-import { until } from '../support/service.ts';
+import { temporaryDirectory, until } from '../support/service.ts';
 
 /** Of each operation. */
 const RUNS = isLong ? 20 : 5;
@@ -183,12 +186,36 @@ describe('the document', () => {
     expect(read.paths).toHaveProperty(['/v1/stream/orders', 'get', 'responses', '200']);
   });
 
-  test('is the same in version 3.2, but for the events of streams', () => {
+  test('makes a client, which a compiler accepts and which gets what the API has', async () => {
+    const { path: output, remove } = temporaryDirectory();
+    onTestFinished(remove);
+    await generate({ input: structuredClone(document), output, useOptions: true });
+    const index = join(output, 'index.ts');
+    const given = ['--ignoreConfig', '--noEmit', '--strict', '--moduleResolution', 'bundler'];
+    const checked = spawnSync('node_modules/.bin/tsc', [...given, index]);
+    expect(checked.stdout.toString()).toBe('');
+    const outfile = join(output, 'client.mjs');
+    await build({ entryPoints: [index], outfile, bundle: true, format: 'esm', platform: 'node' });
+    const { OpenAPI, V2Service } = await import(outfile);
+    Object.assign(OpenAPI, { BASE: url, HEADERS: { 'X-Service-Key': seeded.key } });
+    const path = '/v2/traders/{address}/positions';
+    const name = operationOf(path).operationId;
+    const asked = { address: KNOWN.address, status: 'resolved', limit: 3 };
+    const answer = await V2Service[name](asked);
+    expect(answer.positions).toHaveLength(3);
+    const same = fill(`${path}?status=resolved&limit=3`, KNOWN);
+    expect(answer).toEqual((await get(url + same, seeded.key)).body);
+  });
+
+  test('is the same in version 3.2, but for the events of streams and how they resume', () => {
     expect(document32.openapi).toBe('3.2.0');
     const streams: unknown[] = [];
     const withoutStreams = ({ paths }: OpenApi) =>
       JSON.parse(
         JSON.stringify(paths, (name, value) => {
+          if (name === 'parameters') {
+            return value.filter((one: Parameter) => one.name !== 'Last-Event-ID');
+          }
           if (name !== 'text/event-stream') return value;
           streams.push(Object.keys(value));
           return undefined;
