@@ -7,6 +7,19 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
+import { bearerAsKey, mcpHandler, readMessage } from '../apps/mcp/route.ts';
+import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from '../apps/page.ts';
+import { GUIDES } from '../apps/reference/guides.ts';
+import { PICTURE_PATH, pictureHandler } from '../apps/reference/pictures.ts';
+import {
+  docsHandler,
+  document32Handler,
+  documentHandler,
+  guideHandler,
+  llmsHandler,
+  VIEWER_PATH,
+  viewerHandler,
+} from '../apps/reference/reference.ts';
 import type { Select } from '../infra/clickhouse.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { ProcessStates } from '../infra/nats/states.ts';
@@ -29,26 +42,13 @@ import { callerOf, type Keys } from './auth/keys.ts';
 import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
 import type { Usage } from './auth/usage.ts';
 import { allowOrigins } from './cors.ts';
-import {
-  docsHandler,
-  document32Handler,
-  documentHandler,
-  guideHandler,
-  llmsHandler,
-  VIEWER_PATH,
-  viewerHandler,
-} from './docs.ts';
 import { Problem, problemHandler, requestIdOf } from './errors.ts';
 import { FEED_ENDPOINTS } from './feed/recent.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
-import { GUIDES } from './guides.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
-import { bearerAsKey, mcpHandler, readMessage } from './mcp/route.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
-import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
 import type { MarketKey } from './parameters.ts';
-import { PICTURE_PATH, pictureHandler } from './pictures.ts';
 import { refuseMethod, serveEndpoints } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';

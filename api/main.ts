@@ -4,6 +4,7 @@
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
+import { pageOnce } from '../apps/page.ts';
 import { createSelect } from '../infra/clickhouse.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
@@ -19,7 +20,6 @@ import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
 import { Feed } from './feed/route.ts';
 import { createReadiness, notReady } from './health.ts';
 import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
-import { pageOnce } from './page.ts';
 import { createLimitedServer } from './server.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { openStreams } from './streams/endpoints.ts';

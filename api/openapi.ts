@@ -4,11 +4,11 @@
  * feed parses their parameters (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
-import { type CodeSample, codeSamples } from './code-samples.ts';
+import { type CodeSample, codeSamples } from '../apps/reference/code-samples.ts';
+import { GUIDES } from '../apps/reference/guides.ts';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
 import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from './feed/route.ts';
-import { GUIDES } from './guides.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;

@@ -36,7 +36,7 @@ const POLYGON: Chain = {
 const AMOY_ID = 80_002;
 
 /**
- * infra/local/devnet deploys its contracts here. The deployer's address and nonces determine the addresses.
+ * local/devnet deploys its contracts here. The deployer's address and nonces determine the addresses.
  */
 const DEVNET_COLLATERAL = '0x5fbdb2315678afecb367f032d93f642f64180aa3';
 const DEVNET: Chain = {

@@ -14,7 +14,7 @@ import { connectClickHouse, LASTING_TABLES } from '../infra/clickhouse.ts';
 import { ANALYST_DATABASE, migrate } from './migrate.ts';
 
 const SNAPSHOT = new URL('./schema.sql', import.meta.url);
-const ENGINE = fileURLToPath(new URL('../infra/local/clickhouse/main.ts', import.meta.url));
+const ENGINE = fileURLToPath(new URL('../local/clickhouse/main.ts', import.meta.url));
 const DATABASE = 'fillstream';
 const HEADER = `-- Written by \`npm run schema\` from the engine's SHOW CREATE. Do not edit: change sql/migrations or
 -- sql/analyst/views and run it again.

@@ -3,7 +3,7 @@
  * do not exist.
  */
 import { describe, expect, test } from 'vitest';
-import type { LeaderboardV1, Markets, Sessions, Status, Streams } from '../../api/client/index.ts';
+import type { LeaderboardV1, Markets, Sessions, Status, Streams } from '../../apps/client/index.ts';
 import { faults, screenshot } from './browser.ts';
 import { count } from './figures.ts';
 import { agree, expectText } from './seen.ts';

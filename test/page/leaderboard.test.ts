@@ -1,6 +1,6 @@
 /** The leaderboard's figures are the API's, and its controls do what they say. */
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { LeaderboardV1 } from '../../api/client/index.ts';
+import type { LeaderboardV1 } from '../../apps/client/index.ts';
 import type { Watched } from './browser.ts';
 import { count, money, percent } from './figures.ts';
 import { agree, compareRows, expectText } from './seen.ts';

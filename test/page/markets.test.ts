@@ -10,7 +10,7 @@ import type {
   Markets,
   MarketTrades,
   TraderMarkets,
-} from '../../api/client/index.ts';
+} from '../../apps/client/index.ts';
 import { faults, screenshot, type Watched } from './browser.ts';
 import { cents, change, count, money, percent, price } from './figures.ts';
 import { agree, expectRows, expectText, texts } from './seen.ts';

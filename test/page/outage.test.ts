@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createEventSource } from 'eventsource-client';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LabelledMatch, Void } from '../../api/client/index.ts';
+import type { LabelledMatch, Void } from '../../apps/client/index.ts';
 import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
 import { CHROMIUM } from './browser.ts';
 import { cents, money } from './figures.ts';

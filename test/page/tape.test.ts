@@ -5,7 +5,7 @@ import type {
   Markets,
   RecentMatches,
   TraderTrades,
-} from '../../api/client/index.ts';
+} from '../../apps/client/index.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,

@@ -15,7 +15,7 @@ import type {
   Traders,
   TraderTrades,
   TraderV1,
-} from '../../api/client/index.ts';
+} from '../../apps/client/index.ts';
 import { faults, PHONE, screenshot, type Watched } from './browser.ts';
 import { cents, change, count, money, percent, price } from './figures.ts';
 import { agree, compareRows, expectRows, expectText, texts } from './seen.ts';

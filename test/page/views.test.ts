@@ -10,7 +10,7 @@ import type {
   Search,
   TraderMarkets,
   TraderPositions,
-} from '../../api/client/index.ts';
+} from '../../apps/client/index.ts';
 import { until } from '../support/service.ts';
 import { faults, PHONE, screenshot, type Watched } from './browser.ts';
 import { agree, expectText } from './seen.ts';

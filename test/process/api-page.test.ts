@@ -2,7 +2,7 @@
 import { getAddress } from 'viem';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createFinalMatches } from '../../api/finality.ts';
-import { documentOf, pageOnce } from '../../api/page.ts';
+import { documentOf, pageOnce } from '../../apps/page.ts';
 import type { Address, Hash, Match } from '../../ingest/contract.ts';
 import { type Block, emptyBlock } from '../../ingest/ledger.ts';
 import { addressOf } from '../support/api-bookings.ts';

@@ -2,8 +2,6 @@
 import { copyFile, cp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Engine } from '../../infra/local/clickhouse/engine.ts';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
@@ -19,6 +17,8 @@ import {
 import { LedgerWriter } from '../../ingest/ledger-writer.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 import { rememberTrim, WholeLedger } from '../../ingest/whole-ledger.ts';
+import { Engine } from '../../local/clickhouse/engine.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
 import {
   blockHash,
   blocksOf,
@@ -115,7 +115,7 @@ function newDirectory(): string {
 function begin(command: 'export' | 'import', to: string, ...args: string[]) {
   const option = command === 'export' ? '--to' : '--from';
   const all = [command, option, to, ...args];
-  return start('ingest/archive-command.ts', all, { NATS_URL: server.url });
+  return start('ops/archive.ts', all, { NATS_URL: server.url });
 }
 
 async function run(command: 'export' | 'import', to: string, ...args: string[]) {

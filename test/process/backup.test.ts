@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
-import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { eventsOf, storedMessages } from '../../ingest/ledger.ts';
+import { natsToken, serviceUrl } from '../../local/secret.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import {
   type Devnet,
@@ -61,7 +61,7 @@ afterAll(async () => {
 
 async function command(env: NodeJS.ProcessEnv, ...args: string[]): Promise<string> {
   const options = { env: { ...process.env, ...env } };
-  const { stdout } = await run(process.execPath, ['projector/backup.ts', ...args], options);
+  const { stdout } = await run(process.execPath, ['ops/backup.ts', ...args], options);
   return stdout;
 }
 
@@ -105,8 +105,8 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   rmSync(join(data, 'nats'), { recursive: true });
   rmSync(join(data, 'clickhouse'), { recursive: true });
   const stores = {
-    nats: start('infra/local/nats-server.ts', ['--data', join(data, 'nats')]),
-    clickhouse: start('infra/local/clickhouse/main.ts', [
+    nats: start('local/nats-server.ts', ['--data', join(data, 'nats')]),
+    clickhouse: start('local/clickhouse/main.ts', [
       ...['--data', join(data, 'clickhouse'), '--port', '0'],
     ]),
   };

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeObservation, METADATA_STREAM } from '../../ingest/contract.ts';
 import { TOPICS } from '../../ingest/decode.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
 import {
   factsOfChain,
   factsOfLedger,

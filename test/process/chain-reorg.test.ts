@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
-import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
+import { serviceUrl } from '../../local/secret.ts';
 import { migrate } from '../../sql/migrate.ts';
 import {
   factsOfChain,
@@ -33,7 +33,7 @@ beforeAll(async () => {
   server = await startNatsServer({ dataDir: `${directory.path}/nats` });
   nats = await connectNats({ url: server.url, name: 'test' });
   const data = `${directory.path}/clickhouse`;
-  clickhouse = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
+  clickhouse = start('local/clickhouse/main.ts', ['--data', data, '--port', '0']);
   const url = serviceUrl(String((await clickhouse.event('listening')).url), data);
   env = { ...devnet.env, NATS_URL: server.url, CLICKHOUSE_URL: url, LOG_LEVEL: 'warn' };
   await migrate({ url, database: 'fillstream' });

@@ -2,7 +2,6 @@
 import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { Balances } from '../../ingest/balances.ts';
 import { writeFinalBlocks } from '../../ingest/final-blocks.ts';
@@ -17,6 +16,7 @@ import { Metadata } from '../../ingest/metadata.ts';
 import { FinalBlocksProgress } from '../../ingest/metrics.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
 import { temporaryDirectory } from '../support/service.ts';
 

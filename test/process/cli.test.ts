@@ -31,7 +31,7 @@ const SPAN = ['--from', '2020-01-01', '--to', '2040-01-01'];
 const ALL_FILLS = ['export', 'fills', ...SPAN];
 
 const seeded = forFile(startSeeded);
-const installed = forFile(() => installPackage(join(ROOT, 'api/cli')));
+const installed = forFile(() => installPackage(join(ROOT, 'apps/cli')));
 let directory: string;
 let program: string;
 let child: ChildProcess | undefined;

@@ -9,7 +9,7 @@ import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, expect, test } from 'vitest';
-import { OPEN_API } from '../../api/docs.ts';
+import { OPEN_API } from '../../apps/reference/reference.ts';
 import { CHROMIUM, launch, MISSING } from '../page/browser.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { positionOf, publish, publishFinal } from '../support/feed-harness.ts';
@@ -19,7 +19,7 @@ import { match } from '../unit/feed-matches.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
-const CLIENT = join(ROOT, 'api/client');
+const CLIENT = join(ROOT, 'apps/client');
 const SCRIPT_BYTES_MAX = 12 * 1024;
 
 const seeded = forFile(startSeeded);
@@ -114,7 +114,7 @@ test.skipIf(CHROMIUM === undefined).each([
 });
 
 test('runs the programs of its README and of the guides', async () => {
-  const programs = ['api/client/README.md', ...globSync('docs/*.md', { cwd: ROOT })].flatMap(
+  const programs = ['apps/client/README.md', ...globSync('docs/*.md', { cwd: ROOT })].flatMap(
     (name) =>
       [...readFileSync(join(ROOT, name), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms)].map(
         ([, text = '']) => text,

@@ -6,8 +6,8 @@ import {
   Fillstream,
   FillstreamError,
   type Options,
-} from '../../api/client/index.ts';
-import { ENDPOINTS } from '../../api/docs.ts';
+} from '../../apps/client/index.ts';
+import { ENDPOINTS } from '../../apps/reference/reference.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';

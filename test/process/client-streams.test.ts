@@ -12,7 +12,7 @@ import {
   type Options,
   type StreamEvent,
   type StreamState,
-} from '../../api/client/index.ts';
+} from '../../apps/client/index.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import { encodeFeedEvent, feedMessageId, feedSequelId } from '../../ingest/contract.ts';
 import {

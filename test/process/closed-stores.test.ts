@@ -7,8 +7,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
-import { serviceUrl } from '../../infra/local/secret.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
+import { serviceUrl } from '../../local/secret.ts';
 import { makeCertificates } from '../support/nats-credentials.ts';
 import { start, startService, temporaryDirectory } from '../support/service.ts';
 
@@ -30,7 +30,7 @@ beforeAll(async () => {
 authorization { user: "service", password: "${PASSWORD}" }`,
   });
   const data = join(directory.path, 'clickhouse');
-  clickhouse = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
+  clickhouse = start('local/clickhouse/main.ts', ['--data', data, '--port', '0']);
   clickHouseUrl = serviceUrl(String((await clickhouse.event('listening')).url), data);
   env = {
     ...{ NATS_URL: nats.url, NATS_TLS_CA: authority },
@@ -54,9 +54,9 @@ test('the whole service, keys, backup and rebuild work', async () => {
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
   expect(board.traders).toHaveLength(5);
   const said = [
-    await command('api/auth/command.ts', 'list'),
-    await command('projector/rebuild.ts', '--yes'),
-    await command('projector/backup.ts', 'backup', '--to', join(directory.path, 'backup')),
+    await command('ops/keys.ts', 'list'),
+    await command('ops/rebuild.ts', '--yes'),
+    await command('ops/backup.ts', 'backup', '--to', join(directory.path, 'backup')),
   ].map(({ stdout, stderr }) => stdout + stderr);
   expect(said[0]).toContain('local-pro');
   expect(said[1]).toContain('done');
@@ -84,7 +84,7 @@ test.each<[string, Record<string, string>, RegExp]>([
   const given: NodeJS.ProcessEnv = { ...env, ...wrong };
   if (given.CLICKHOUSE_URL?.endsWith('@')) given.CLICKHOUSE_URL += new URL(clickHouseUrl).host;
   const data = join(directory.path, `wrong-${message.source.length}`);
-  const up = start('infra/local/up.ts', ['--json', '--port', '0', '--data', data], given);
+  const up = start('local/up.ts', ['--json', '--port', '0', '--data', data], given);
   expect(await up.exit).toBe(1);
   expect(up.errors()).toMatch(message);
   expect(up.errors()).not.toMatch(/\n {4}at /);

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { freePort } from '../../infra/local/ports.ts';
+import { freePort } from '../../local/ports.ts';
 import { answered } from '../support/service.ts';
 import { address } from '../unit/feed-matches.ts';
 

@@ -13,10 +13,10 @@ const AWAY = { NATS_URL: 'nats://127.0.0.1:9', CLICKHOUSE_URL: 'http://127.0.0.1
 
 const COMMANDS: readonly (readonly [string, ...string[]])[] = [
   ['ingest/main.ts', 'ledger', 'show', '5'],
-  ['ingest/archive-command.ts', 'export', '--to', `${tmpdir()}/no-archive`],
-  ['projector/backup.ts', 'backup', '--to', `${tmpdir()}/no-backup`],
-  ['projector/rebuild.ts'],
-  ['api/auth/command.ts', 'list'],
+  ['ops/archive.ts', 'export', '--to', `${tmpdir()}/no-archive`],
+  ['ops/backup.ts', 'backup', '--to', `${tmpdir()}/no-backup`],
+  ['ops/rebuild.ts'],
+  ['ops/keys.ts', 'list'],
   ['sql/migrate.ts'],
 ];
 
@@ -27,10 +27,10 @@ test.each(COMMANDS)('%s %s: a store that is away is named in one line', async (m
 });
 
 test.each([
-  ['ingest/archive-command.ts', 'export'],
-  ['projector/backup.ts', 'backup', '--up'],
-  ['projector/rebuild.ts', 'now'],
-  ['api/auth/command.ts', 'issue', '--tier'],
+  ['ops/archive.ts', 'export'],
+  ['ops/backup.ts', 'backup', '--up'],
+  ['ops/rebuild.ts', 'now'],
+  ['ops/keys.ts', 'issue', '--tier'],
 ] as const)('%s %s: a wrong command line is explained', async (module, ...args) => {
   const command = start(module, args);
   expect(await command.exit).toBe(2);

@@ -10,9 +10,10 @@ import {
   parseEventLogs,
 } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
-import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
-import { compileContracts, formatArtifacts } from '../../infra/local/devnet/compile.ts';
+import { positionIds } from '../../ingest/token-ids.ts';
+import artifacts from '../../local/devnet/artifacts.json' with { type: 'json' };
+import { type Chain, startChain } from '../../local/devnet/chain.ts';
+import { compileContracts, formatArtifacts } from '../../local/devnet/compile.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -28,8 +29,8 @@ import {
   PUSD,
   pusdAbi,
   STRANGER,
-} from '../../infra/local/devnet/contracts.ts';
-import { Calendar, type Market } from '../../infra/local/devnet/markets.ts';
+} from '../../local/devnet/contracts.ts';
+import { Calendar, type Market } from '../../local/devnet/markets.ts';
 import {
   BUY,
   encodeMatch,
@@ -37,10 +38,9 @@ import {
   type Order,
   SELL,
   settle,
-} from '../../infra/local/devnet/orders.ts';
-import { type Rpc, Sender } from '../../infra/local/devnet/rpc.ts';
-import { TOPICS } from '../../infra/local/devnet/topics.ts';
-import { positionIds } from '../../ingest/token-ids.ts';
+} from '../../local/devnet/orders.ts';
+import { type Rpc, Sender } from '../../local/devnet/rpc.ts';
+import { TOPICS } from '../../local/devnet/topics.ts';
 
 const GENESIS = 1_790_000_000;
 const ZERO_WORD: Hex = `0x${'00'.repeat(32)}`;
@@ -49,8 +49,8 @@ const WALLETS = ['a1', 'b2', 'c3', 'd4', 'e5'].map((byte): Hex => `0x${byte.repe
 const [TAKER = '0x', ANNE = '0x', BEN = '0x', CARL = '0x', POOR = '0x'] = WALLETS;
 const START_CASH = 1_000n * MICRO;
 
-test('artifacts.json is what the contracts compile to (renew: node infra/local/devnet/compile.ts)', () => {
-  const file = new URL('../../infra/local/devnet/artifacts.json', import.meta.url);
+test('artifacts.json is what the contracts compile to (renew: node local/devnet/compile.ts)', () => {
+  const file = new URL('../../local/devnet/artifacts.json', import.meta.url);
   expect(formatArtifacts(compileContracts())).toBe(readFileSync(file, 'utf8'));
 });
 

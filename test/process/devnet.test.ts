@@ -11,10 +11,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { type Hex, toEventSelector } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DEPLOYER } from '../../infra/local/devnet/contracts.ts';
-import { type Devnet, openDevnet } from '../../infra/local/devnet/devnet.ts';
-import type { Market } from '../../infra/local/devnet/markets.ts';
-import { type Rpc, Sender } from '../../infra/local/devnet/rpc.ts';
+import { DEPLOYER } from '../../local/devnet/contracts.ts';
+import { type Devnet, openDevnet } from '../../local/devnet/devnet.ts';
+import type { Market } from '../../local/devnet/markets.ts';
+import { type Rpc, Sender } from '../../local/devnet/rpc.ts';
 import { rpc } from '../support/service.ts';
 
 const GENESIS = 1_790_000_000;
@@ -368,7 +368,7 @@ async function startProcess(
   directory: string,
   args: readonly string[] = [],
 ): Promise<DevnetProcess> {
-  const entry = new URL('../../infra/local/devnet/main.ts', import.meta.url);
+  const entry = new URL('../../local/devnet/main.ts', import.meta.url);
   const size = ['--history-matches', '40', '--history-days', '1', '--traders', '60'];
   const child = fork(entry, ['--data', directory, ...size, '--block-time', '1', ...args], {
     stdio: ['ignore', 'pipe', 'ignore', 'ipc'],

@@ -11,7 +11,7 @@ import { hasCurl } from '../support/runtimes.ts';
 import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'api/cli/README.md'];
+const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'apps/cli/README.md'];
 
 /** What cannot be run here, with the reason or the test that runs it. */
 const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [

@@ -22,7 +22,7 @@ import { fill, market, match } from '../unit/feed-matches.ts';
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 
 const seeded = forFile(startSeeded);
-const installed = forFile(() => installPackage(join(EXAMPLES, '../api/client')));
+const installed = forFile(() => installPackage(join(EXAMPLES, '../apps/client')));
 let directory: string;
 let child: ChildProcess | undefined;
 let published = 0;

@@ -1,12 +1,12 @@
 // Ingest reads blocks again whose matches FEED has shown, and of which FEED has forgotten some. None is shown as new.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
 import { decodeFeedEvent, FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { LEDGER_STREAM, storedMessages } from '../../ingest/ledger.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import { type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
 import { start, temporaryDirectory, until } from '../support/service.ts';
 import { address, fill, hash, market } from '../unit/feed-matches.ts';
@@ -123,12 +123,12 @@ test('LEDGER and FEED are empty: FEED begins at the head', async () => {
 test('LEDGER is imported: FEED does not begin at the end of the archive', async () => {
   const archive = `${directory.path}/archive`;
   await trade(2);
-  await finished('ingest/archive-command.ts', 'export', '--to', archive, '--all');
+  await finished('ops/archive.ts', 'export', '--to', archive, '--all');
   await trade(TRADES);
   await run.stop();
   await nats.jsm.streams.purge(LEDGER_STREAM);
   await nats.jsm.streams.purge(FEED_STREAM);
-  await finished('ingest/archive-command.ts', 'import', '--from', archive);
+  await finished('ops/archive.ts', 'import', '--from', archive);
   expect(await shownAgain()).toEqual([]);
 });
 

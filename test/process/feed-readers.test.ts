@@ -9,9 +9,9 @@ import { text } from 'node:stream/consumers';
 import { EventSource } from 'eventsource';
 import { createEventSource } from 'eventsource-client';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { ApiError, Fillstream } from '../../api/client/index.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { matchBlock } from '../../api/feed/encode.ts';
+import { ApiError, Fillstream } from '../../apps/client/index.ts';
 import { get, issueKey, revokeKey, startApi as startApplication } from '../support/api-harness.ts';
 import {
   type Api,
@@ -143,7 +143,7 @@ import json, sys
 from fillstream import Fillstream
 for event in Fillstream().feed(after=sys.argv[1]):
     print(json.dumps(event.__dict__), flush=True)`;
-const CLI = join(ROOT, 'api/cli/main.ts');
+const CLI = join(ROOT, 'apps/cli/main.ts');
 const tail = ['tail', '--format', 'json'];
 const ofUrl = ({ url, key, from }: Ask) => [from === '' ? url : `${url}?lastEventId=${from}`, key];
 

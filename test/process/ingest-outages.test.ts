@@ -3,12 +3,12 @@
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { INGEST_BUCKET } from '../../ingest/streams.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import {
   factsOfChain,
   factsOfLedger,

@@ -38,7 +38,7 @@ afterAll(async () => {
 async function keys(...args: string[]): Promise<{ code: number; out: string; error: string }> {
   try {
     const options = { env: { ...process.env, NATS_URL: parts.env.NATS_URL } };
-    const { stdout } = await run(process.execPath, ['api/auth/command.ts', ...args], options);
+    const { stdout } = await run(process.execPath, ['ops/keys.ts', ...args], options);
     return { code: 0, out: stdout, error: '' };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };

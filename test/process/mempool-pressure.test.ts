@@ -2,10 +2,10 @@
 // published once when it is back. The metadata API is down too: nothing waits for it for long.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { PENDING_WAITING_MAX } from '../../ingest/pending-feed.ts';
 import { Transaction } from '../../ingest/rpc.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { OPERATORS } from '../../local/devnet/contracts.ts';
 import { type Broker, startBroker } from '../support/feed-harness.ts';
 import { type Life, type Network, startLife, startNetwork } from '../support/mempool-harness.ts';
 import { FeedReader } from '../support/mempool-reader.ts';

@@ -7,13 +7,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import type { Listing, Match, Profile, Resolution } from '../../ingest/contract.ts';
 import { Gamma, parseListing } from '../../ingest/gamma.ts';
 import { Metadata } from '../../ingest/metadata.ts';
 import { restoreMetadata } from '../../ingest/metadata-stream.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
 import { publishMetadata } from '../support/ledger-generator.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
 import {

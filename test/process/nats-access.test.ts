@@ -8,8 +8,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
-import { findNatsServer } from '../../infra/local/nats-server-binary.ts';
 import {
   connectNats,
   NatsUnavailableError,
@@ -19,6 +17,8 @@ import {
 import { openKv } from '../../infra/nats/kv.ts';
 import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
+import { findNatsServer } from '../../local/nats-server-binary.ts';
 import { Cluster, NODES } from '../support/nats-cluster.ts';
 import { makeCertificates, makeCredentials } from '../support/nats-credentials.ts';
 import { temporaryDirectory } from '../support/service.ts';
@@ -122,7 +122,7 @@ describe.each([
   test('is enough for npm run keys, and what is secret is printed nowhere', async () => {
     const keys = async (env: Readonly<Record<string, string>>) => {
       const options = { env: { ...process.env, NATS_URL: server.url, ...env } };
-      return run(process.execPath, ['api/auth/command.ts', 'list'], options);
+      return run(process.execPath, ['ops/keys.ts', 'list'], options);
     };
     expect((await keys(way.env)).stdout).toMatch(/^ID +STATUS/);
     const [wrong = {}] = way.refused.toReversed();

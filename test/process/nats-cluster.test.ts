@@ -8,7 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { NatsServerMissingError } from '../../infra/local/nats-server-binary.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { lastMessage, readRange, storedSince } from '../../infra/nats/reader.ts';
@@ -17,6 +16,7 @@ import { type Append, openWriter, type StreamWriter } from '../../infra/nats/wri
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { NatsServerMissingError } from '../../local/nats-server-binary.ts';
 import { message, startApi } from '../support/feed-harness.ts';
 import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../support/nats-cluster.ts';
 import { findClusterServer } from '../support/nats-cluster-binary.ts';

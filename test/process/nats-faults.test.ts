@@ -7,13 +7,13 @@ import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { DataDirectoryInUseError } from '../../infra/local/lock.ts';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { type KvEvent, openKv } from '../../infra/nats/kv.ts';
 import { readRange, StreamRewoundError, tail, tailBatches } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
+import { DataDirectoryInUseError } from '../../local/lock.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import { flipBytes } from '../support/damage.ts';
 
 let dataDir: string;
@@ -183,7 +183,7 @@ describe('startNatsServer', () => {
 
   test('takes over from a server whose starter was killed', async () => {
     const ownDir = join(dataDir, 'orphan');
-    const program = join(import.meta.dirname, '../../infra/local/nats-server.ts');
+    const program = join(import.meta.dirname, '../../local/nats-server.ts');
     const starter = spawn(process.execPath, [program, '--data', ownDir], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -200,7 +200,7 @@ describe('startNatsServer', () => {
   });
 
   test('run directly, it ends with its server on SIGTERM', async () => {
-    const program = join(import.meta.dirname, '../../infra/local/nats-server.ts');
+    const program = join(import.meta.dirname, '../../local/nats-server.ts');
     const ownDir = join(dataDir, 'direct');
     const starter = spawn(process.execPath, [program, '--data', ownDir], {
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -5,11 +5,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { type StreamMessage, StreamRewoundError, storedSince } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { AppendRejectedError, openWriter, WriterClosedError } from '../../infra/nats/writer.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 
 const STREAM = 'LOG';
 

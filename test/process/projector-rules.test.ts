@@ -141,7 +141,7 @@ describe('the projector', () => {
   test('is needed before a backup, after one was killed before its checkpoint', async () => {
     await parts.query('TRUNCATE TABLE projector_checkpoints');
     const to = `${directory.path}/backup`;
-    const backup = start('projector/backup.ts', ['backup', '--to', to], parts.env);
+    const backup = start('ops/backup.ts', ['backup', '--to', to], parts.env);
     expect(await backup.exit).toBe(2);
     expect(backup.errors()).toContain('back up again when it is ready');
   });
@@ -181,9 +181,9 @@ describe('the projector', () => {
     await storeForeignBatches(2_000_000);
     const { projector: blocked } = await startProjector();
     expect((await blocked.event('blocked')).reason).toContain('Run npm run rebuild');
-    const unconfirmed = start('projector/rebuild.ts', [], parts.env);
+    const unconfirmed = start('ops/rebuild.ts', [], parts.env);
     expect(await unconfirmed.exit, unconfirmed.errors()).toBe(3);
-    const rebuild = start('projector/rebuild.ts', ['--yes'], parts.env);
+    const rebuild = start('ops/rebuild.ts', ['--yes'], parts.env);
     expect(await rebuild.exit, rebuild.errors()).toBe(0);
     expect(await blocked.stop()).toBe(0);
     expect(await checkpoint()).toBe(7);

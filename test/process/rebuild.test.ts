@@ -10,9 +10,9 @@ import type { Match, Resolution } from '../../ingest/contract.ts';
 import { LEDGER_STREAM, messageAt } from '../../ingest/ledger.ts';
 import { INGEST_BUCKET } from '../../ingest/streams.ts';
 import { rememberTrim } from '../../ingest/whole-ledger.ts';
+import { contradictions, differences, figuresOf } from '../../ops/rebuild-checks.ts';
 import { OpenPositions } from '../../projector/fold.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, REBUILD_KEY, withLeases } from '../../projector/lease.ts';
-import { contradictions, differences, figuresOf } from '../../projector/rebuild-checks.ts';
 import {
   eventsBetween,
   ledgerEvents,
@@ -112,7 +112,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   }
 
   function startRebuild(...args: string[]) {
-    return start('projector/rebuild.ts', args, parts.env);
+    return start('ops/rebuild.ts', args, parts.env);
   }
 
   async function rebuild(...args: string[]): Promise<readonly JsonLine[]> {
@@ -229,7 +229,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   test('reads the archive of what LEDGER no longer holds, and LEDGER', async () => {
     const before = await figures();
     const archive = join(directory.path, 'archive');
-    const exported = start('ingest/archive-command.ts', ['export', '--to', archive], parts.env);
+    const exported = start('ops/archive.ts', ['export', '--to', archive], parts.env);
     expect(await exported.exit, exported.errors()).toBe(0);
     const { end } = await Archive.open(archive);
     const held = await messageAt(nats, end?.number ?? -1);
@@ -240,7 +240,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     expect(await refused.exit).toBe(1);
     expect(refused.errors()).toContain('set LEDGER_ARCHIVE to the directory of the archive');
 
-    const both = start('projector/rebuild.ts', [], { ...parts.env, LEDGER_ARCHIVE: archive });
+    const both = start('ops/rebuild.ts', [], { ...parts.env, LEDGER_ARCHIVE: archive });
     expect(await both.exit, both.errors()).toBe(0);
     expect(differences(before, await figures())).toEqual([]);
     await expectExact();

@@ -230,7 +230,7 @@ describe('the service against an independent account of the chain', () => {
   });
 
   test('after a rebuild, the sums and the positions are equal again', async () => {
-    const rebuild = start('projector/rebuild.ts', ['--yes'], service.env);
+    const rebuild = start('ops/rebuild.ts', ['--yes'], service.env);
     expect(await rebuild.exit, rebuild.errors()).toBe(0);
     expect(await accountDifferences(service, chain)).toEqual([]);
     expect(await positionDifferences(service, chain)).toEqual([]);

@@ -1,7 +1,7 @@
 /** The pace of refreshable views, set from what their refreshes took in the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { fillLeaderboards } from '../../infra/local/leaderboards.ts';
-import { besideOf, createBeside, refreshReaders } from '../../projector/rebuild-tables.ts';
+import { fillLeaderboards } from '../../local/leaderboards.ts';
+import { besideOf, createBeside, refreshReaders } from '../../ops/rebuild-tables.ts';
 import { pauseAfter, secondsOf, setPauses } from '../../projector/refreshes.ts';
 import { type Schema, startSchema } from '../support/stack.ts';
 

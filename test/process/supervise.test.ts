@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Child, LOG_BYTES_MAX } from '../../infra/local/supervise.ts';
+import { Child, LOG_BYTES_MAX } from '../../local/supervise.ts';
 import { start, until } from '../support/service.ts';
 
 const LINES = 21_000;
@@ -51,7 +51,7 @@ test('a long log of a part is continued in a new file, without losing a line', a
 test('the log of nats-server is copied and emptied when it is long', async () => {
   const log = join(directory, 'nats-server.log');
   writeFileSync(log, LINE.repeat(LINES));
-  const nats = start('infra/local/nats-server.ts', ['--data', directory]);
+  const nats = start('local/nats-server.ts', ['--data', directory]);
   await nats.event('listening');
   await until(async () => sizeOf('nats-server.log') < LOG_BYTES_MAX || undefined);
   expect(readFileSync(`${log}.1`, 'utf8').startsWith(LINE.repeat(LINES))).toBe(true);

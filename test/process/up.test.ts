@@ -6,9 +6,9 @@ import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
 import { nanos } from '@nats-io/transport-node';
 import { afterAll, describe, expect, test } from 'vitest';
-import { freePort } from '../../infra/local/ports.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
+import { freePort } from '../../local/ports.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import {
   type Ready,
@@ -58,7 +58,7 @@ async function isHealthy(url: string): Promise<boolean> {
 }
 
 async function outcome(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const up = start('infra/local/up.ts', args, env);
+  const up = start('local/up.ts', args, env);
   const code = await up.exit;
   return { code, errors: up.errors(), lines: up.lines };
 }
@@ -125,12 +125,8 @@ describe('npm start', () => {
   });
 
   test.each([
-    ['ulimit -n 256', 'infra/local/up.ts', /only 256 files may be open/],
-    [
-      'ulimit -v 6000000',
-      'infra/local/clickhouse/main.ts',
-      /5859 MB of virtual memory \(ulimit -v\)/,
-    ],
+    ['ulimit -n 256', 'local/up.ts', /only 256 files may be open/],
+    ['ulimit -v 6000000', 'local/clickhouse/main.ts', /5859 MB of virtual memory \(ulimit -v\)/],
   ])('names the limit after %s in one line', (limit, module, reason) => {
     const data = `${directory.path}/limited`;
     const command = `${limit}; exec "$0" ${module} --port 0 --data ${data}`;
@@ -142,7 +138,7 @@ describe('npm start', () => {
   });
 
   test('refuses an old Node with one line that names what it needs', async () => {
-    const up = start('infra/local/up.mjs', [], {}, ['--no-strip-types']);
+    const up = start('local/up.mjs', [], {}, ['--no-strip-types']);
     expect(await up.exit).toBe(1);
     expect(up.errors()).toMatch(/^Fillstream needs Node 22\.18 or newer; this is \S+\.\n$/);
   });

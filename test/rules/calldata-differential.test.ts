@@ -8,7 +8,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encodeFunctionData, type Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
+import {
+  type CalledFill,
+  type ChainLog,
+  decodeLogs,
+  decodeMatchCall,
+  type LoggedFill,
+} from '../../ingest/decode.ts';
+import { type Chain, startChain } from '../../local/devnet/chain.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -22,16 +29,9 @@ import {
   ORACLE,
   PUSD,
   pusdAbi,
-} from '../../infra/local/devnet/contracts.ts';
-import { Calendar } from '../../infra/local/devnet/markets.ts';
-import { Sender } from '../../infra/local/devnet/rpc.ts';
-import {
-  type CalledFill,
-  type ChainLog,
-  decodeLogs,
-  decodeMatchCall,
-  type LoggedFill,
-} from '../../ingest/decode.ts';
+} from '../../local/devnet/contracts.ts';
+import { Calendar } from '../../local/devnet/markets.ts';
+import { Sender } from '../../local/devnet/rpc.ts';
 import {
   BUY,
   type Draw,

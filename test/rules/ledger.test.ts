@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { type Kv, openKv } from '../../infra/nats/kv.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
@@ -15,6 +14,7 @@ import {
 import { LedgerFencedError, LedgerWriter, settleStart } from '../../ingest/ledger-writer.ts';
 import { planRewind, refuseHalfRewound, rewind } from '../../ingest/rewind.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
 import { blockHash, blocksOf, ledgerEvents } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { temporaryDirectory } from '../support/service.ts';

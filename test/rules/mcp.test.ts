@@ -28,7 +28,7 @@ import { isLong } from '../support/seed.ts';
 import { until } from '../support/service.ts';
 import { address as matchAddress } from '../unit/feed-matches.ts';
 
-const CLI = join(import.meta.dirname, '../../api/cli/main.ts');
+const CLI = join(import.meta.dirname, '../../apps/cli/main.ts');
 const TRADER = addressOf(3);
 const OTHER = addressOf(6);
 const MARKET = '1002';

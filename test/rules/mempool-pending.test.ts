@@ -4,15 +4,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import {
-  EXCHANGE,
-  NEG_RISK_EXCHANGE,
-  OPERATORS,
-  STRANGER,
-} from '../../infra/local/devnet/contracts.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedMatch } from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { EXCHANGE, NEG_RISK_EXCHANGE, OPERATORS, STRANGER } from '../../local/devnet/contracts.ts';
 import { type Broker, startBroker } from '../support/feed-harness.ts';
 import {
   type Life,

@@ -6,12 +6,6 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
 import {
-  NatsPortTakenError,
-  type NatsServer,
-  startNatsServer,
-} from '../../infra/local/nats-server.ts';
-import { findNatsServer } from '../../infra/local/nats-server-binary.ts';
-import {
   connectNats,
   type Nats,
   NatsRefusedError,
@@ -33,6 +27,8 @@ import {
 import { reportState, watchStates } from '../../infra/nats/states.ts';
 import { createStream, ensureStream, StreamConfigError } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
+import { NatsPortTakenError, type NatsServer, startNatsServer } from '../../local/nats-server.ts';
+import { findNatsServer } from '../../local/nats-server-binary.ts';
 
 let dataDir: string;
 let server: NatsServer;

@@ -6,7 +6,7 @@ import express from 'express';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { problemHandler } from '../../api/errors.ts';
-import { PICTURE_PATH, pictureHandler } from '../../api/pictures.ts';
+import { PICTURE_PATH, pictureHandler } from '../../apps/reference/pictures.ts';
 import { until } from '../support/service.ts';
 
 const PNG = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex');

@@ -95,7 +95,7 @@ describe('without a key', () => {
   test('fillstream reads what is public, and says how to give a key for the rest', async () => {
     const env = { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: '' };
     const fillstream = (...args: string[]) =>
-      run(process.execPath, ['api/cli/fillstream.mjs', ...args], { env });
+      run(process.execPath, ['apps/cli/fillstream.mjs', ...args], { env });
     await expect(fillstream('top')).resolves.toMatchObject({ stderr: '' });
     await expect(fillstream('keys')).rejects.toMatchObject({
       stderr: expect.stringMatching(/401 unauthorized.*set FILLSTREAM_KEY or use --key-file FILE/),

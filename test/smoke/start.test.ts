@@ -47,7 +47,7 @@ test('every endpoint needs a key, which the command line finds in the data direc
     expect(await response.text()).toContain('npm start prints a key');
   }
   const env = { FILLSTREAM_URL: url, DATA_DIRECTORY: `${directory.path}/data`, FILLSTREAM_KEY: '' };
-  const cli = start('api/cli/main.ts', ['top'], env);
+  const cli = start('apps/cli/main.ts', ['top'], env);
   expect(await cli.exit, cli.errors()).toBe(0);
 });
 

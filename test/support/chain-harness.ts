@@ -8,14 +8,14 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
-import { openDevnet } from '../../infra/local/devnet/devnet.ts';
-import { Sender } from '../../infra/local/devnet/rpc.ts';
-import type { PlannedMatch, World } from '../../infra/local/devnet/world.ts';
-import { freePort } from '../../infra/local/ports.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { TOPICS } from '../../ingest/decode.ts';
 import { type Block, type BlockRange, eventsOf, storedMessages } from '../../ingest/ledger.ts';
+import { openDevnet } from '../../local/devnet/devnet.ts';
+import { Sender } from '../../local/devnet/rpc.ts';
+import type { PlannedMatch, World } from '../../local/devnet/world.ts';
+import { freePort } from '../../local/ports.ts';
 import { rpc } from './service.ts';
 
 export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));

@@ -21,7 +21,6 @@ import type { MarketKey } from '../../api/parameters.ts';
 import { serveEndpoints } from '../../api/routes.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter } from '../../infra/nats/writer.ts';
@@ -39,6 +38,7 @@ import {
   feedMessageId,
   feedSequelId,
 } from '../../ingest/contract.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import { match } from '../unit/feed-matches.ts';
 import { flipBytes } from './damage.ts';
 

@@ -11,10 +11,6 @@ import pino from 'pino';
 import { Registry } from 'prom-client';
 import type { Hex } from 'viem';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
-import { openDevnet } from '../../infra/local/devnet/devnet.ts';
-import { encodeMatch } from '../../infra/local/devnet/orders.ts';
-import { Sender, type Transaction } from '../../infra/local/devnet/rpc.ts';
-import type { PlannedMatch } from '../../infra/local/devnet/world.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
@@ -37,6 +33,10 @@ import { followOther, PendingMatches, restoreFeed } from '../../ingest/pending.t
 import { PendingFeed } from '../../ingest/pending-feed.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
+import { openDevnet } from '../../local/devnet/devnet.ts';
+import { encodeMatch } from '../../local/devnet/orders.ts';
+import { Sender, type Transaction } from '../../local/devnet/rpc.ts';
+import type { PlannedMatch } from '../../local/devnet/world.ts';
 import { planMatch } from './chain-harness.ts';
 
 const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));

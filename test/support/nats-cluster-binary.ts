@@ -9,7 +9,7 @@ import {
   NatsServerMissingError,
   natsServerVersion,
   onPath,
-} from '../../infra/local/nats-server-binary.ts';
+} from '../../local/nats-server-binary.ts';
 
 /** docs/decisions/0009-embedded-parts-and-versions.md: an isolated replica of 2.9.10 may store messages in wrong places. */
 const VERSION_MIN = [2, 10] as const;

@@ -7,8 +7,6 @@ import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
-import { freePort } from '../../infra/local/ports.ts';
 import {
   answered,
   connectNats,
@@ -17,6 +15,8 @@ import {
 } from '../../infra/nats/connection.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { retry } from '../../infra/retry.ts';
+import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
+import { freePort } from '../../local/ports.ts';
 import { Front } from './front.ts';
 
 export const NODES = ['n1', 'n2', 'n3'] as const;

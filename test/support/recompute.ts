@@ -3,7 +3,7 @@
  * chain's own logs and resolutions. Written from docs/pnl.md and the ABI alone, without the project's
  * decoder or fold: two implementations that agree to the micro-unit.
  */
-import { PUSD } from '../../infra/local/devnet/contracts.ts';
+import { PUSD } from '../../local/devnet/contracts.ts';
 import { addressOf, blockNumber, chainFacts, chainLogs } from '../release/faults/chain-facts.ts';
 import { rpc } from './service.ts';
 

@@ -1,5 +1,5 @@
 /**
- * What the end-to-end tests share: the service as a user starts it (`infra/local/up --json`), a devnet of
+ * What the end-to-end tests share: the service as a user starts it (`local/up --json`), a devnet of
  * their own that outlives it, and typed access to what both answer. Everything runs in a temporary
  * directory and on free ports.
  */
@@ -11,10 +11,10 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
-import { freePort } from '../../infra/local/ports.ts';
-import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger.ts';
+import { freePort } from '../../local/ports.ts';
+import { natsToken, serviceUrl } from '../../local/secret.ts';
 import { OpenPositions } from '../../projector/fold.ts';
 
 const POLL_MS = 100;
@@ -150,7 +150,7 @@ export async function startService(
   options: { readonly args?: readonly string[]; readonly env?: NodeJS.ProcessEnv } = {},
 ) {
   const args = ['--json', '--port', '0', '--data', data, ...(options.args ?? [])];
-  const up = start('infra/local/up.ts', args, options.env);
+  const up = start('local/up.ts', args, options.env);
   const isReady = new AbortController();
   const limit = { ref: false, signal: isReady.signal };
   const hangs = delay(READY_MS_MAX, undefined, limit).then(() => {
@@ -245,7 +245,7 @@ export type DevnetOptions = {
   readonly rate: number;
   readonly rpcPort?: number;
   readonly gammaPort?: number;
-  /** More options of `infra/local/devnet/main.ts`. */
+  /** More options of `local/devnet/main.ts`. */
   readonly args?: readonly string[];
 };
 
@@ -257,7 +257,7 @@ export async function startDevnet(data: string, options: DevnetOptions) {
   args.push('--rpc-port', String(rpcPort), '--gamma-port', String(gammaPort));
   args.push(...(options.args ?? []));
   args.push(...(rate === 0 ? ['--no-live'] : ['--demo-rate', String(rate)]));
-  const process = start('infra/local/devnet/main.ts', args);
+  const process = start('local/devnet/main.ts', args);
   const ready = await process.event('ready');
   const env = {
     RPC_URL: String(ready.rpc_url),

@@ -18,16 +18,16 @@ import {
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
-import { startNatsServer } from '../../infra/local/nats-server.ts';
-import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { startNatsServer } from '../../local/nats-server.ts';
+import { serviceUrl } from '../../local/secret.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { answerOf, query, start, temporaryDirectory } from './service.ts';
 
 export const DATABASE = 'fillstream';
-const ENGINE = fileURLToPath(new URL('../../infra/local/clickhouse/main.ts', import.meta.url));
+const ENGINE = fileURLToPath(new URL('../../local/clickhouse/main.ts', import.meta.url));
 const engines = new Set<ChildProcess>();
 
 /** The embedded ClickHouse as a child; `url` is without credentials, `serviceUrl` has the service's. */

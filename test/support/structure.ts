@@ -15,10 +15,14 @@ const FOLDERS = [
   'api/feed',
   'api/sessions',
   'api/streams',
-  'api/web',
-  'infra/local/clickhouse',
-  'infra/local/devnet',
-  'infra/local',
+  'apps/client',
+  'apps/cli',
+  'apps/mcp',
+  'apps/reference',
+  'apps/web',
+  'local/clickhouse',
+  'local/devnet',
+  'local',
   'infra/nats',
 ];
 const OTHER_KINDS = ['css', 'sql', 'sol'];

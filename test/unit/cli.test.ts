@@ -1,8 +1,9 @@
 /** The command line: amounts, tables, arguments, and lines of the feed. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { command, parseCommand, run, timeOf, UsageError } from '../../api/cli/command.ts';
-import { exportFills } from '../../api/cli/export.ts';
+import { csvRow } from '../../api/csv-row.ts';
+import { command, parseCommand, run, timeOf, UsageError } from '../../apps/cli/command.ts';
+import { exportFills } from '../../apps/cli/export.ts';
 import {
   cents,
   cutTo,
@@ -12,12 +13,11 @@ import {
   shares,
   table,
   widthOf,
-} from '../../api/cli/format.ts';
-import { keys } from '../../api/cli/keys.ts';
-import { market, positions, search, top, trader } from '../../api/cli/read.ts';
-import { lineOf } from '../../api/cli/tail.ts';
-import { csvRow } from '../../api/csv-row.ts';
-import { ENDPOINTS } from '../../api/docs.ts';
+} from '../../apps/cli/format.ts';
+import { keys } from '../../apps/cli/keys.ts';
+import { market, positions, search, top, trader } from '../../apps/cli/read.ts';
+import { lineOf } from '../../apps/cli/tail.ts';
+import { ENDPOINTS } from '../../apps/reference/reference.ts';
 import { clean } from '../../infra/printed.ts';
 import { serve } from '../support/http-server.ts';
 

@@ -3,11 +3,17 @@
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { ApiError, backoffMs, ConnectionError, isTransient, pause } from '../../api/client/http.ts';
-import { Fillstream } from '../../api/client/index.ts';
-import { type Block, BlockParser, EVENT_TYPES } from '../../api/client/stream.ts';
-import { OPEN_API } from '../../api/docs.ts';
 import type { JsonSchema } from '../../api/openapi.ts';
+import {
+  ApiError,
+  backoffMs,
+  ConnectionError,
+  isTransient,
+  pause,
+} from '../../apps/client/http.ts';
+import { Fillstream } from '../../apps/client/index.ts';
+import { type Block, BlockParser, EVENT_TYPES } from '../../apps/client/stream.ts';
+import { OPEN_API } from '../../apps/reference/reference.ts';
 
 function parsed(...chunks: readonly Uint8Array[]): Block[] {
   const parser = new BlockParser();

@@ -3,9 +3,9 @@
  * test lists and resolves the markets.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { STRANGER } from '../../infra/local/devnet/contracts.ts';
-import { type Gamma, startGamma } from '../../infra/local/devnet/gamma.ts';
-import { World } from '../../infra/local/devnet/world.ts';
+import { STRANGER } from '../../local/devnet/contracts.ts';
+import { type Gamma, startGamma } from '../../local/devnet/gamma.ts';
+import { World } from '../../local/devnet/world.ts';
 
 const NOW = 1_790_000_000;
 const SEED = 5;

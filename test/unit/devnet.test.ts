@@ -6,23 +6,23 @@ import fc from 'fast-check';
 import { toEventSelector } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
-import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
+import { chainOf } from '../../ingest/chains.ts';
+import { TOPICS as INGEST_TOPICS } from '../../ingest/decode.ts';
+import artifacts from '../../local/devnet/artifacts.json' with { type: 'json' };
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
   EXCHANGE,
   NEG_RISK_EXCHANGE,
   PUSD,
-} from '../../infra/local/devnet/contracts.ts';
-import { planHistory } from '../../infra/local/devnet/history.ts';
-import { Calendar, fairPrice } from '../../infra/local/devnet/markets.ts';
-import { BUY, type Match, settle } from '../../infra/local/devnet/orders.ts';
-import { TOPICS } from '../../infra/local/devnet/topics.ts';
-import { makeTraders } from '../../infra/local/devnet/traders.ts';
-import { takerFee } from '../../infra/local/devnet/trading.ts';
-import { World } from '../../infra/local/devnet/world.ts';
-import { chainOf } from '../../ingest/chains.ts';
-import { TOPICS as INGEST_TOPICS } from '../../ingest/decode.ts';
+} from '../../local/devnet/contracts.ts';
+import { planHistory } from '../../local/devnet/history.ts';
+import { Calendar, fairPrice } from '../../local/devnet/markets.ts';
+import { BUY, type Match, settle } from '../../local/devnet/orders.ts';
+import { TOPICS } from '../../local/devnet/topics.ts';
+import { makeTraders } from '../../local/devnet/traders.ts';
+import { takerFee } from '../../local/devnet/trading.ts';
+import { World } from '../../local/devnet/world.ts';
 import { runs } from './fixtures.ts';
 
 /** The leaderboard's `tag` values, without `all`. */

@@ -22,11 +22,17 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'infra/',
     'infra/analyst/',
     'infra/nats/',
+    ...['apps/', 'apps/mcp/', 'apps/reference/'],
   ],
+  apps: [
+    ...['api/', 'api/analytics/', 'api/auth/', 'api/feed/', 'api/streams/'],
+    ...['infra/', 'infra/analyst/'],
+  ],
+  ops: ['api/auth/', 'infra/', 'infra/nats/', 'ingest/', 'projector/'],
   sql: ['infra/', 'infra/nats/'],
   infra: [],
-  // `npm start` composes the service, and the devnet implements a chain.
-  'infra/local': [
+  // Composes the service; the devnet implements a chain.
+  local: [
     'infra/',
     'infra/analyst/',
     'infra/nats/',
@@ -34,8 +40,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'ingest/contract.ts',
     'sql/migrate.ts',
   ],
-  'infra/local/devnet': [
-    ...['infra/loopback.ts', 'infra/process.ts', 'infra/local/lock.ts', 'infra/local/ports.ts'],
+  'local/devnet': [
+    ...['infra/loopback.ts', 'infra/process.ts', 'local/lock.ts', 'local/ports.ts'],
     'ingest/token-ids.ts',
   ],
 };
@@ -72,18 +78,18 @@ test('there are no import cycles', () => {
 
 test('the page imports only types and the client from the API', () => {
   const wrong = files
-    .filter(({ path }) => path.startsWith('api/web/'))
+    .filter(({ path }) => path.startsWith('apps/web/'))
     .flatMap(({ path, text }) => {
       const values = text.matchAll(/^(?:import|export)\s(?!type\b)[^;]*?'(\.[^']+)'/gm);
       return [...values].map((match) => [path, normalize(join(dirname(path), match[1] ?? ''))]);
     })
-    .filter(([, imported]) => !/^api\/(web|client)\//.test(imported ?? ''));
+    .filter(([, imported]) => !/^apps\/(web|client)\//.test(imported ?? ''));
   expect(wrong).toEqual([]);
 });
 
 test('the published client imports only its own files', () => {
   const published = ['index', 'http', 'stream', 'endpoints', 'traded', 'types'];
-  const own = published.map((name) => `api/client/${name}.ts`);
+  const own = published.map((name) => `apps/client/${name}.ts`);
   const ownFiles = files.filter(({ path }) => own.includes(path));
   expect(ownFiles).toHaveLength(own.length);
   for (const file of ownFiles) {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { cents, centsTick, paid, pricesText, signed, tone } from '../../api/web/format.ts';
+import { cents, centsTick, paid, pricesText, signed, tone } from '../../apps/web/format.ts';
 import prices from '../fixtures/prices.json' with { type: 'json' };
 
 test.each(prices.legs)('$shares shares for $usdc are shown at $price cents', (leg) => {

@@ -1,7 +1,7 @@
 import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
-import { freePort } from '../../infra/local/ports.ts';
+import { freePort } from '../../local/ports.ts';
 
 describe('a free port', () => {
   test('is returned only once, even if nothing listens on it', async () => {

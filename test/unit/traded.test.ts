@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { traded } from '../../api/client/index.ts';
+import { traded } from '../../apps/client/index.ts';
 
 const [A, B, C] = ['0xaa', '0xBB', '0xcc'];
 

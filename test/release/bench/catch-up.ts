@@ -4,10 +4,10 @@
  * that the start of the process is not in the rate; it is reported separately.
  */
 import { join } from 'node:path';
-import { startNatsServer } from '../../../infra/local/nats-server.ts';
-import { SMALL_YOUNG_SPACE } from '../../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { storedMessages } from '../../../ingest/ledger.ts';
+import { startNatsServer } from '../../../local/nats-server.ts';
+import { SMALL_YOUNG_SPACE } from '../../../local/service.ts';
 import { type Devnet, start, temporaryDirectory } from '../../support/service.ts';
 import { peakMiB } from './process-figures.ts';
 

@@ -3,12 +3,13 @@
  * that ingest asks for, as many blocks at a time as ingest, and throws them away. Arguments: URL, number of
  * blocks. Prints one JSON line.
  */
+
+import { WATCHED_TOPICS } from '../../../ingest/decode.ts';
 import {
   CONDITIONAL_TOKENS,
   EXCHANGE,
   NEG_RISK_EXCHANGE,
-} from '../../../infra/local/devnet/contracts.ts';
-import { WATCHED_TOPICS } from '../../../ingest/decode.ts';
+} from '../../../local/devnet/contracts.ts';
 
 const [url = '', blocks = '0'] = process.argv.slice(2);
 const CONCURRENCY = 16;

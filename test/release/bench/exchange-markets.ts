@@ -3,8 +3,9 @@
  * its kind, its slot (one of the markets of this kind that are open at the same time) and its period, so the same seed
  * gives the same markets in every time window.
  */
-import { Random } from '../../../infra/local/devnet/random.ts';
+
 import type { Hash, Listing } from '../../../ingest/contract.ts';
+import { Random } from '../../../local/devnet/random.ts';
 
 const MINUTE = 60;
 const HOUR = 3_600;

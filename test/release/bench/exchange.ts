@@ -4,8 +4,9 @@
  * traders trade a few times, buy, and often hold until the resolution. Prices are calibrated, the flow follows the time of
  * day and has bursts, and fees are computed like the exchange's. The same options give the same events.
  */
-import { Random } from '../../../infra/local/devnet/random.ts';
+
 import type { Address, Fill, Hash, LedgerEvent, Match } from '../../../ingest/contract.ts';
+import { Random } from '../../../local/devnet/random.ts';
 import {
   gauss,
   KINDS,

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { createPublicClient, webSocket } from 'viem';
-import { Fillstream } from '../../../api/client/index.ts';
+import { Fillstream } from '../../../apps/client/index.ts';
 import { startService, temporaryDirectory } from '../../support/service.ts';
 import { percentile, readable } from './report.ts';
 

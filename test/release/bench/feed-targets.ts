@@ -9,9 +9,6 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { encodeMatch, matchBlock } from '../../../api/feed/encode.ts';
-import { startNatsServer } from '../../../infra/local/nats-server.ts';
-import { freePort } from '../../../infra/local/ports.ts';
-import { API_FLAGS } from '../../../infra/local/service.ts';
 import { connectNats } from '../../../infra/nats/connection.ts';
 import { openWriter } from '../../../infra/nats/writer.ts';
 import {
@@ -21,6 +18,9 @@ import {
   feedMessageId,
 } from '../../../ingest/contract.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
+import { startNatsServer } from '../../../local/nats-server.ts';
+import { freePort } from '../../../local/ports.ts';
+import { API_FLAGS } from '../../../local/service.ts';
 import { start } from '../../support/service.ts';
 import { address, fill, match } from '../../unit/feed-matches.ts';
 import type { BareOrder } from './feed-bare.ts';

@@ -6,9 +6,9 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../../api/auth/keys.ts';
-import { API_FLAGS } from '../../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { openKv } from '../../../infra/nats/kv.ts';
+import { API_FLAGS } from '../../../local/service.ts';
 import { start } from '../../support/service.ts';
 import type { Parts } from '../../support/stack.ts';
 import { median, percentile } from './report.ts';

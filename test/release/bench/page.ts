@@ -5,7 +5,7 @@
  * FILLS (20,000,000) fills of 67,000 traders behind it). ROUNDS (7) and SECONDS (20) change the size.
  */
 import { type Browser, chromium, type Page } from 'playwright-core';
-import { documentOf, pageOnce } from '../../../api/page.ts';
+import { documentOf, pageOnce } from '../../../apps/page.ts';
 import { connectNats } from '../../../infra/nats/connection.ts';
 import { openWriter } from '../../../infra/nats/writer.ts';
 import {

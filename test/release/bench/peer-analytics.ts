@@ -1,6 +1,6 @@
 /** The parts of `npm run bench:peers` that compare our analytics with PostgreSQL on one data set. */
 import { isDeepStrictEqual } from 'node:util';
-import { Random } from '../../../infra/local/devnet/random.ts';
+import { Random } from '../../../local/devnet/random.ts';
 import { start } from '../../support/service.ts';
 import type { Parts } from '../../support/stack.ts';
 import { at } from './endpoint-calls.ts';

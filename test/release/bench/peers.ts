@@ -7,7 +7,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { API_FLAGS } from '../../../infra/local/service.ts';
+import { API_FLAGS } from '../../../local/service.ts';
 import { temporaryDirectory } from '../../support/service.ts';
 import { type Measured, measure } from './feed-measure.ts';
 import {

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectClickHouse } from '../../../infra/clickhouse.ts';
-import { serviceUrl } from '../../../infra/local/secret.ts';
+import { serviceUrl } from '../../../local/secret.ts';
 import { migrate } from '../../../sql/migrate.ts';
 import { conditionId } from '../../support/ledger-generator.ts';
 import { generator } from '../../support/seed.ts';
@@ -130,7 +130,7 @@ async function openSearchData() {
   const [data, filled] = [join(directory, 'clickhouse'), join(directory, 'filled')];
   if (!existsSync(filled)) rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  const engine = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
+  const engine = start('local/clickhouse/main.ts', ['--data', data, '--port', '0']);
   const url = serviceUrl(String((await engine.event('listening')).url), data);
   await migrate({ url, database: DATABASE });
   const client = connectClickHouse({

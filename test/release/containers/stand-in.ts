@@ -8,7 +8,7 @@
  */
 import { request as ask, createServer, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
-import { clickHousePassword } from '../../../infra/local/secret.ts';
+import { clickHousePassword } from '../../../local/secret.ts';
 import { start } from '../../support/service.ts';
 
 const CLICKHOUSE_PORT = 8123;
@@ -27,7 +27,7 @@ process.exit(await part.exit);
 
 async function clickHouse() {
   const args = ['--data', CLICKHOUSE_DATA, '--port', String(CLICKHOUSE_PORT + BEHIND)];
-  const server = start('infra/local/clickhouse/main.ts', args);
+  const server = start('local/clickhouse/main.ts', args);
   await server.event('listening');
   const basic = (user: string) => `Basic ${Buffer.from(user).toString('base64')}`;
   const given = basic(`default:${process.env.CLICKHOUSE_PASSWORD}`);
@@ -41,7 +41,7 @@ async function clickHouse() {
 async function chain() {
   const ports = ['--rpc-port', String(RPC_PORT + BEHIND), '--gamma-port', `${GAMMA_PORT + BEHIND}`];
   const size = ['--history-matches', '300', '--history-days', '2'];
-  const devnet = start('infra/local/devnet/main.ts', ['--data', '/chain', ...ports, ...size]);
+  const devnet = start('local/devnet/main.ts', ['--data', '/chain', ...ports, ...size]);
   await devnet.event('ready');
   for (const port of [RPC_PORT, GAMMA_PORT]) open(port, (headers) => headers);
   return devnet;

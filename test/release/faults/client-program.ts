@@ -3,7 +3,7 @@
  * of each match, each gap and, on request, its memory usage.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Fillstream } from '../../../api/client/index.ts';
+import { Fillstream } from '../../../apps/client/index.ts';
 
 /** From the parent. */
 export type Order =

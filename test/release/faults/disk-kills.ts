@@ -8,7 +8,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DISK_RESERVE_BYTES } from '../../../infra/disk.ts';
-import { Random } from '../../../infra/local/devnet/random.ts';
+import { Random } from '../../../local/devnet/random.ts';
 import { smallDisk } from '../../support/damage.ts';
 import { accountDifferences, recomputed } from '../../support/reconcile.ts';
 import {

@@ -5,9 +5,9 @@
  * what happens when, counted in matches on the chain, not in time.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Random } from '../../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { newestMessage } from '../../../ingest/ledger.ts';
+import { Random } from '../../../local/devnet/random.ts';
 import { answered } from '../../support/service.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { compare } from './compare.ts';

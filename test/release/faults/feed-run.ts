@@ -6,12 +6,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startNatsServer } from '../../../infra/local/nats-server.ts';
-import { freePort } from '../../../infra/local/ports.ts';
 import { connectNats } from '../../../infra/nats/connection.ts';
 import { openWriter } from '../../../infra/nats/writer.ts';
 import { FEED_STREAM, type FeedMatch } from '../../../ingest/contract.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
+import { startNatsServer } from '../../../local/nats-server.ts';
+import { freePort } from '../../../local/ports.ts';
 import { message } from '../../support/feed-harness.ts';
 import { generator } from '../../support/seed.ts';
 import { ended, start } from '../../support/service.ts';

@@ -7,10 +7,10 @@
  */
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { Random } from '../../../infra/local/devnet/random.ts';
 import { connectNats, type Nats, streamState } from '../../../infra/nats/connection.ts';
 import { LEDGER_STREAM, newestMessage } from '../../../ingest/ledger.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
+import { Random } from '../../../local/devnet/random.ts';
 import { Front } from '../../support/front.ts';
 import { start, until } from '../../support/service.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';

@@ -5,12 +5,12 @@
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startNatsServer } from '../../../infra/local/nats-server.ts';
-import { freePort } from '../../../infra/local/ports.ts';
-import { serviceUrl } from '../../../infra/local/secret.ts';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { newestMessage } from '../../../ingest/ledger.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
+import { startNatsServer } from '../../../local/nats-server.ts';
+import { freePort } from '../../../local/ports.ts';
+import { serviceUrl } from '../../../local/secret.ts';
 import { migrate } from '../../../sql/migrate.ts';
 import { checksums, sumsByTag } from '../../support/checksums.ts';
 import {
@@ -48,7 +48,7 @@ export async function runProjectorKills(options: Given & { readonly kills: numbe
   const data = join(directory, 'clickhouse');
   const port = String(await freePort());
   const startClickHouse = async () => {
-    const child = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', port]);
+    const child = start('local/clickhouse/main.ts', ['--data', data, '--port', port]);
     const { url } = await child.event('listening');
     return { child, url: serviceUrl(String(url), data) };
   };

@@ -2,7 +2,7 @@
  * The faults that a chain node can have, how likely each is, and how often it was injected. A seed gives each proxy a
  * fixed sequence of choices; which request gets which choice depends on timing.
  */
-import { Random } from '../../../infra/local/devnet/random.ts';
+import { Random } from '../../../local/devnet/random.ts';
 
 /** About every third request fails in some way. */
 export const ROUGH = {

@@ -4,8 +4,8 @@
  * that a match that was seen in a block never becomes final.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Random } from '../../../infra/local/devnet/random.ts';
-import type { Rpc } from '../../../infra/local/devnet/rpc.ts';
+import type { Random } from '../../../local/devnet/random.ts';
+import type { Rpc } from '../../../local/devnet/rpc.ts';
 
 type Transaction = {
   readonly hash: string;

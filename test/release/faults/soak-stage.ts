@@ -5,8 +5,8 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { freePort } from '../../../infra/local/ports.ts';
 import { connectNats } from '../../../infra/nats/connection.ts';
+import { freePort } from '../../../local/ports.ts';
 import { mayMount, smallDisk } from '../../support/damage.ts';
 import { Front } from '../../support/front.ts';
 import { type JsonLine, startDevnet, startService } from '../../support/service.ts';

@@ -4,11 +4,11 @@
  */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { socketOf } from '../../../infra/local/devnet/chain.ts';
-import { Rpc } from '../../../infra/local/devnet/rpc.ts';
-import { startNatsServer } from '../../../infra/local/nats-server.ts';
-import { freePort } from '../../../infra/local/ports.ts';
-import { Child } from '../../../infra/local/supervise.ts';
+import { socketOf } from '../../../local/devnet/chain.ts';
+import { Rpc } from '../../../local/devnet/rpc.ts';
+import { startNatsServer } from '../../../local/nats-server.ts';
+import { freePort } from '../../../local/ports.ts';
+import { Child } from '../../../local/supervise.ts';
 import { Front } from '../../support/front.ts';
 import { ended, start, until } from '../../support/service.ts';
 import { startRpcProxy } from './rpc-proxy.ts';
@@ -44,7 +44,7 @@ export async function openStage({ directory, seed, endpoints, ...options }: Stag
   const ports = ['--rpc-port', `${await freePort()}`, '--gamma-port', `${await freePort()}`];
   const devnetOf = (args: readonly string[]) => {
     const all = ['--data', join(directory, 'devnet'), ...ports, ...args];
-    return supervised('devnet', 'infra/local/devnet/main.ts', all);
+    return supervised('devnet', 'local/devnet/main.ts', all);
   };
   const dataDir = join(directory, 'nats');
   let devnet = devnetOf(options.devnet);

@@ -7,12 +7,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { Fillstream } from '../../../api/client/index.ts';
+import { Fillstream } from '../../../apps/client/index.ts';
 import type { ListenerOptions, Seen } from '../../support/feed-client.ts';
 import { openFront } from './client-listener.ts';
 import type { RunListener } from './listeners.ts';
 
-const COMMAND = 'api/cli/main.ts';
+const COMMAND = 'apps/cli/main.ts';
 const FLAGS: Readonly<Record<string, string>> = {
   traders: '--trader',
   tags: '--tag',

@@ -1,0 +1,51 @@
+/**
+ * The arguments of a tool. Models do not keep to a schema exactly: they send numbers as text, ids as numbers, one entry
+ * where a list is expected, and null or "" for what they leave out. These mean one thing, so they are understood; the
+ * schema that a model reads shows only the usual type. An unknown name is refused, because a filter that is ignored
+ * gives an answer to another question.
+ */
+import { z } from 'zod';
+import { DECIMAL, flag } from '../../api/parameters.ts';
+
+/** An object of these arguments. `z.toJSONSchema` describes it as if it had no other spellings. */
+export function toolInput<Shape extends z.ZodRawShape>(shape: Shape) {
+  const understood = Object.entries(shape).map(([name, argument]) => [
+    name,
+    z.preprocess((given) => understand(given, typeOf(argument)), argument),
+  ]);
+  // The entries parse to what those of `shape` parse to.
+  return z.strictObject(Object.fromEntries(understood)) as unknown as z.ZodObject<
+    Shape,
+    z.core.$strict
+  >;
+}
+
+/** A value that cannot be understood is returned unchanged, so that the schema rejects it. */
+function understand(given: unknown, type: z.core.$ZodType): unknown {
+  if (given === null || given === '') return undefined;
+  switch (type._zod.def.type) {
+    case 'number':
+      return typeof given === 'string' && DECIMAL.test(given) ? Number(given) : given;
+    case 'boolean':
+      return flag.safeParse(String(given)).data ?? given;
+    case 'string':
+    case 'enum':
+      // A larger integer has lost digits, and its text would be another id.
+      return typeof given === 'number' && Math.abs(given) <= Number.MAX_SAFE_INTEGER
+        ? String(given)
+        : given;
+    case 'array': {
+      const { element } = (type as z.core.$ZodArray)._zod.def;
+      return (Array.isArray(given) ? given : [given]).map((one) => understand(one, element));
+    }
+    default:
+      return given;
+  }
+}
+
+/** The schema inside `optional()` and `default()`. */
+function typeOf(argument: z.core.$ZodType): z.core.$ZodType {
+  return argument instanceof z.ZodOptional || argument instanceof z.ZodDefault
+    ? typeOf(argument._zod.def.innerType)
+    : argument;
+}

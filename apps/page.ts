@@ -1,0 +1,166 @@
+/**
+ * The web page (`web`), bundled once at startup, kept in memory in both codings, and served next to
+ * the API. Nothing is written to disk, so there is no build step to forget. Scripts, styles and fonts
+ * have a hash in their names and are cached forever; the document is revalidated. Loading it needs no key:
+ * the page asks the user for one, unless reading needs none.
+ */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { basename, extname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import { build, stop } from 'esbuild';
+import type { RequestHandler, Response } from 'express';
+import { Problem } from '../api/errors.ts';
+import { codingFor } from '../api/response.ts';
+
+const WEB = join(import.meta.dirname, 'web');
+const ASSETS = '/assets/';
+
+/** Paths of the page, which does its own routing. */
+export const PAGE_PATHS = [
+  ...['/', '/markets', '/leaderboard', '/tape', '/following', '/compare', '/manage/streams'],
+  ...['/trader/:address', '/market/:id'],
+];
+export const ASSET_PATH = `${ASSETS}:name`;
+
+/** Allows only this host, and no inline script or style. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  ...["script-src 'self'", "style-src 'self'", "font-src 'self'", "img-src 'self' data:"],
+  ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join('; ');
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+};
+/** Formats that are already compressed. */
+const COMPRESSED_TYPES = new Set(['.woff2']);
+const FOREVER = 'public, max-age=31536000, immutable';
+
+type File = {
+  readonly type: string;
+  readonly etag: string;
+  readonly plain: Buffer;
+  readonly coded: Readonly<Partial<Record<'br' | 'gzip', Buffer>>>;
+};
+
+export type Page = {
+  /** The document with placeholders, which `documentOf` fills in. */
+  readonly template: string;
+  readonly assets: ReadonlyMap<string, File>;
+};
+
+/** Facts about the service that the document passes to the page. */
+export type PageFacts = {
+  /** Whether reading needs no key. */
+  readonly isPublic: boolean;
+  /** Whether all data comes from the devnet. */
+  readonly isSimulated: boolean;
+  /** Origins of pictures that the api serves; they contain no HTML characters. */
+  readonly pictureOrigins: readonly string[];
+};
+
+let page: Promise<Page> | undefined;
+
+/** The bundled page; the first call of the process bundles it. */
+export function pageOnce(): Promise<Page> {
+  page ??= bundle();
+  return page;
+}
+
+export function documentOf(page: Page, facts: PageFacts): Promise<File> {
+  const { isPublic, isSimulated, pictureOrigins } = facts;
+  const html = page.template
+    .replace('{{public_tier}}', isPublic ? 'demo' : 'none')
+    .replace('{{simulated}}', isSimulated ? 'yes' : 'no')
+    .replace('{{picture_origins}}', pictureOrigins.join(','));
+  return compressed(Buffer.from(html), '.html');
+}
+
+export function pageHandler(facts: PageFacts): RequestHandler {
+  let document: Promise<File> | undefined;
+  return async (request, response) => {
+    document ??= pageOnce().then((page) => documentOf(page, facts));
+    const file = await document;
+    response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+    response.set('Cache-Control', 'no-cache').set('ETag', file.etag);
+    if (request.fresh) response.status(304).end();
+    else sendFile(response, file, codingFor(request));
+  };
+}
+
+export const assetHandler: RequestHandler = async (request, response) => {
+  const { assets } = await pageOnce();
+  const file = assets.get(String(request.params.name));
+  if (file === undefined) {
+    throw new Problem({ error: 'not_found', detail: 'the page has no such file' });
+  }
+  response.set('Cache-Control', FOREVER);
+  sendFile(response, file, codingFor(request));
+};
+
+function sendFile(response: Response, file: File, coding: 'br' | 'gzip' | undefined): void {
+  const coded = coding === undefined ? undefined : file.coded[coding];
+  response.set('Content-Type', file.type).vary('Accept-Encoding');
+  if (coded === undefined) response.send(file.plain);
+  else response.set('Content-Encoding', String(coding)).send(coded);
+}
+
+/** Rejects with esbuild's error if the sources are broken. */
+async function bundle(): Promise<Page> {
+  const { outputFiles } = await build({
+    entryPoints: [join(WEB, 'main.tsx')],
+    outdir: WEB,
+    bundle: true,
+    write: false,
+    minify: true,
+    format: 'esm',
+    target: 'es2023',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    entryNames: '[name]-[hash]',
+    assetNames: '[name]-[hash]',
+    publicPath: ASSETS,
+    loader: { '.woff2': 'file', '.svg': 'file' },
+    legalComments: 'none',
+    logLevel: 'silent',
+  });
+  // Otherwise esbuild's child process would keep running.
+  await stop();
+  const files = await Promise.all(
+    outputFiles.map(async ({ path, contents }) => {
+      const name = basename(path);
+      return [name, await compressed(Buffer.from(contents), extname(name))] as const;
+    }),
+  );
+  const assets = new Map(files);
+  const named = (ending: string) => {
+    const name = [...assets.keys()].find((asset) => asset.endsWith(ending));
+    if (name === undefined) throw new Error(`the page has no ${ending} file`);
+    return ASSETS + name;
+  };
+  const template = (await readFile(join(WEB, 'index.html'), 'utf8'))
+    .replaceAll('{{script}}', named('.js'))
+    .replaceAll('{{style}}', named('.css'))
+    .replaceAll('{{font}}', named('.woff2'))
+    .replaceAll('{{icon}}', named('.svg'));
+  return { template, assets };
+}
+
+async function compressed(plain: Buffer, extension: string): Promise<File> {
+  const type = TYPES[extension];
+  if (type === undefined) throw new Error(`the page has a file of unknown type ${extension}`);
+  const etag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  if (COMPRESSED_TYPES.has(extension)) return { type, etag, plain, coded: {} };
+  const params = { [constants.BROTLI_PARAM_SIZE_HINT]: plain.length };
+  const [br, gz] = await Promise.all([
+    promisify(brotliCompress)(plain, { params }),
+    promisify(gzip)(plain, { level: 9 }),
+  ]);
+  return { type, etag, plain, coded: { br, gzip: gz } };
+}

@@ -1,0 +1,318 @@
+/**
+ * Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests. Only one server may
+ * use a data directory at a time. This file does not restart a server that dies; the caller does, if necessary on the
+ * same port.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { NatsConfig } from '../infra/config.ts';
+import { diskFull, isNoSpace } from '../infra/disk.ts';
+import { connectNats, jetStreamAnswers, natsOptions } from '../infra/nats/connection.ts';
+import { whenParentEnds } from '../infra/process.ts';
+import { DataDirectoryInUseError, kill, readText, runs } from './lock.ts';
+import { findNatsServer } from './nats-server-binary.ts';
+import { freePort, isPortTaken } from './ports.ts';
+import { natsToken } from './secret.ts';
+import { LOG_BYTES_MAX } from './supervise.ts';
+
+export type NatsServerOptions = {
+  /** Created if missing; holds the store, the configuration, the log and the lock. */
+  readonly dataDir: string;
+  /** Any free port if 0 or omitted. */
+  readonly port?: number;
+  /** Name of the server, unique in a cluster; "fillstream-embedded" by default. */
+  readonly name?: string;
+  /** The token that clients must send; none by default. */
+  readonly token?: string;
+  /** Appended to the configuration file. */
+  readonly configExtra?: string;
+  /** Stops the server, even while it opens its store; the call then rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
+  /** The binary to run; by default NATS_SERVER_BIN, PATH, our cache, or a download. */
+  readonly binary?: string;
+};
+
+export type NatsServer = {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly child: ChildProcess;
+  /** Sends SIGTERM, after 10 s SIGKILL; resolves when the process is gone. */
+  stop(): Promise<void>;
+};
+
+/** Another program listens on the port. */
+export class NatsPortTakenError extends Error {
+  override readonly name = 'NatsPortTakenError';
+  constructor(port: number) {
+    super(`port ${port} on 127.0.0.1 is taken; choose another or stop the program that uses it`);
+  }
+}
+
+/** The server ended during startup or was not ready in time; the message ends with its last log lines. */
+export class NatsServerStartError extends Error {
+  override readonly name = 'NatsServerStartError';
+}
+
+// 20M messages reopen in about 1 s; a cold disk may take far longer.
+const READY_MS_MAX = 60_000;
+const READY_POLL_MS = 5;
+const STOP_MS_MAX = 10_000;
+/** The supervisor kills this process after 1.8 s, and a server that hangs must not outlive it. */
+const SUPERVISED_STOP_MS_MAX = 1_500;
+// A port may stay busy for a moment after kill −9, for example while a client's connection closes.
+const PORT_FREE_MS_MAX = 1_000;
+const PORT_POLL_MS = 50;
+const ORPHAN_STOP_MS_MAX = 3_000;
+const ORPHAN_POLL_MS = 20;
+const LOG_LINES_SHOWN_MAX = 5;
+const SILENT_MS_MAX = 10_000;
+const ANSWER_POLL_MS = 1_000;
+const LOG_POLL_MS = 1_000;
+const LOG_NAME = 'nats-server.log';
+
+/**
+ * Writes the process ids of its parent and of itself to the lock file ($0), or fails if the file exists. Then becomes
+ * the server, which keeps its id.
+ */
+const LOCK_AND_RUN = 'set -C; echo "$PPID $$" > "$0" && exec "$@"';
+
+/**
+ * Starts nats-server and resolves when it accepts connections (5–120 ms with an empty store). Throws
+ * NatsPortTakenError, DataDirectoryInUseError, NatsServerMissingError and NatsServerStartError.
+ */
+export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
+  const dataDir = resolve(options.dataDir);
+  const port = options.port || (await freePort());
+  const binary = await findNatsServer(options.binary ?? process.env.NATS_SERVER_BIN);
+  mkdirSync(dataDir, { recursive: true });
+  const configPath = join(dataDir, 'nats-server.conf');
+  const lockPath = join(dataDir, 'nats-server.lock');
+  await takeOver(dataDir, lockPath, configPath);
+  await waitUntilPortIsFree(port);
+  // If another starter was faster, its files must not be touched.
+  if (existsSync(lockPath)) await takeOver(dataDir, lockPath, configPath);
+  for (const name of readdirSync(dataDir)) {
+    if (name.endsWith('.ports')) rmSync(join(dataDir, name));
+  }
+  // The file may contain a token, and `mode` only applies to new files.
+  rmSync(configPath, { force: true });
+  writeFileSync(configPath, configuration(dataDir, port, options), { mode: 0o600 });
+  const logPath = join(dataDir, LOG_NAME);
+  // A file, not a pipe: a server that outlives us must not die on its next log line.
+  const log = openSync(logPath, 'a');
+  const command = ['-c', LOCK_AND_RUN, lockPath, binary, '--config', configPath];
+  const child = spawn('/bin/sh', command, { stdio: ['ignore', log, log] });
+  closeSync(log);
+  await once(child, 'spawn');
+  const pid = child.pid ?? 0;
+  child.once('exit', () => {
+    if (readText(lockPath) === `${process.pid} ${pid}\n`) rmSync(lockPath, { force: true });
+  });
+  const portsPath = join(dataDir, `nats-server_${pid}.ports`);
+  const url = await listening(child, portsPath, logPath, options.signal);
+  return { url, port: Number(new URL(url).port), pid, child, stop: () => stop(child) };
+}
+
+/**
+ * Stops a server whose starter was killed and removes its lock, because two servers would destroy the store. Throws
+ * DataDirectoryInUseError if the starter is alive.
+ */
+async function takeOver(dataDir: string, lockPath: string, configPath: string): Promise<void> {
+  const lock = readText(lockPath);
+  const [starterPid = 0, serverPid = 0] = lock.split(' ').map(Number);
+  const isServing = () => runs(serverPid, configPath);
+  if (isServing()) {
+    if (runs(starterPid, '')) throw new DataDirectoryInUseError(dataDir, serverPid);
+    kill(serverPid, 'SIGTERM');
+  }
+  const deadline = Date.now() + ORPHAN_STOP_MS_MAX;
+  while (isServing()) {
+    // The server hangs, for example because its disk was full.
+    if (Date.now() > deadline) kill(serverPid, 'SIGKILL');
+    await delay(ORPHAN_POLL_MS);
+  }
+  // A starter creates the lock and fills it right afterwards, unless the disk is full.
+  if (lock === '') await delay(ORPHAN_POLL_MS);
+  // If the text changed, another server has started, and the lock is its.
+  if (readText(lockPath) === lock) rmSync(lockPath, { force: true });
+}
+
+function configuration(
+  dataDir: string,
+  port: number,
+  { name = 'fillstream-embedded', token, configExtra = '' }: NatsServerOptions,
+): string {
+  const quoted = (path: string) => JSON.stringify(path);
+  return `server_name: ${quoted(name)}
+listen: "127.0.0.1:${port}"
+ports_file_dir: ${quoted(dataDir)}
+max_payload: 8MB
+jetstream {
+  store_dir: ${quoted(join(dataDir, 'jetstream'))}
+  max_mem: 256MB
+  max_file: 1TB
+}
+${token === undefined ? '' : `authorization { token: ${quoted(token)} }`}
+${configExtra}
+`;
+}
+
+async function waitUntilPortIsFree(port: number): Promise<void> {
+  const deadline = Date.now() + PORT_FREE_MS_MAX;
+  while (await isPortTaken(port)) {
+    if (Date.now() > deadline) throw new NatsPortTakenError(port);
+    await delay(PORT_POLL_MS);
+  }
+}
+
+/** Waits for the ports file, which the server writes once it accepts connections. */
+async function listening(
+  child: ChildProcess,
+  portsPath: string,
+  logPath: string,
+  signal: AbortSignal | undefined,
+): Promise<string> {
+  const deadline = Date.now() + READY_MS_MAX;
+  while (Date.now() < deadline) {
+    if (hasEnded(child)) {
+      throw new NatsServerStartError(`nats-server ended at startup: ${lastLines(logPath)}`);
+    }
+    if (signal?.aborted) {
+      await stop(child, SUPERVISED_STOP_MS_MAX);
+      throw signal.reason;
+    }
+    const url = urlFrom(portsPath);
+    if (url !== undefined) return url;
+    await delay(READY_POLL_MS);
+  }
+  await stop(child);
+  const message = `nats-server was not ready in ${READY_MS_MAX} ms: ${lastLines(logPath)}`;
+  throw new NatsServerStartError(message);
+}
+
+function urlFrom(portsPath: string): string | undefined {
+  const text = readText(portsPath);
+  // The file is created before it is filled; the closing brace is written last.
+  if (!text.trimEnd().endsWith('}')) return undefined;
+  return /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
+}
+
+async function stop(child: ChildProcess, msMax = STOP_MS_MAX): Promise<void> {
+  if (hasEnded(child)) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  const kill = setTimeout(() => child.kill('SIGKILL'), msMax);
+  await exited;
+  clearTimeout(kill);
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}
+
+function lastLines(logPath: string): string {
+  const lines = readFileSync(logPath, 'utf8').trimEnd().split('\n');
+  return lines.slice(-LOG_LINES_SHOWN_MAX).join(' | ');
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      data: { type: 'string', default: '.data/nats' },
+      port: { type: 'string', default: '0' },
+    },
+  });
+  // Registered first, because a signal during startup must not leave the server behind.
+  const stopping = new AbortController();
+  const onStop = () => stopping.abort();
+  process.on('SIGTERM', onStop).on('SIGINT', onStop);
+  whenParentEnds(onStop);
+  // After a failed start, the IPC channel must not keep this process alive.
+  process.channel?.unref();
+  const dataDir = resolve(values.data);
+  const token = natsToken(dataDir);
+  const options = { dataDir, port: Number(values.port), token, signal: stopping.signal };
+  const server = await startNatsServer(options).catch((error: unknown) => {
+    if (error !== stopping.signal.reason) throw error;
+  });
+  if (server === undefined) return;
+  const { url, port, pid } = server;
+  const end = () => void stop(server.child, SUPERVISED_STOP_MS_MAX);
+  if (stopping.signal.aborted) end();
+  stopping.signal.addEventListener('abort', end);
+  const access = natsOptions(NatsConfig.parse({ NATS_URL: url, NATS_TOKEN: token }));
+  setInterval(limitLog, LOG_POLL_MS, join(dataDir, LOG_NAME)).unref();
+  killIfSilent(server.child, access, dataDir).catch((error: unknown) => {
+    // While it stops, it may refuse connections before it has ended.
+    if (!stopping.signal.aborted && !hasEnded(server.child)) throw error;
+  });
+  process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
+  const [code, signal] = await once(server.child, 'exit');
+  process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
+  // nats-server 2.9 exits with code 1 after SIGTERM. A connection that is still being made must not keep this process.
+  process.exit(stopping.signal.aborted ? 0 : (code ?? 1));
+}
+
+/**
+ * Copies and empties a long log, because nats-server keeps the file open and 2.9 would keep every old one. Lines written in
+ * between are lost.
+ */
+function limitLog(path: string): void {
+  const bytes = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  if (bytes <= LOG_BYTES_MAX) return;
+  try {
+    copyFileSync(path, `${path}.1`);
+  } catch (error) {
+    if (!isNoSpace(error)) throw error;
+  }
+  truncateSync(path);
+}
+
+/**
+ * Kills a server that has not responded for SILENT_MS_MAX, once its disk has room, because nats-server 2.9 hangs
+ * forever after a failed write. The supervisor restarts it; nothing acknowledged is lost.
+ */
+async function killIfSilent(
+  child: ChildProcess,
+  access: ReturnType<typeof natsOptions>,
+  dataDir: string,
+): Promise<void> {
+  const nats = await connectNats({ ...access, name: 'nats-server.ts', isPatient: false });
+  let answeredAt = performance.now();
+  while (!hasEnded(child)) {
+    if (await jetStreamAnswers(nats)) answeredAt = performance.now();
+    else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined) {
+      const reason = `did not respond for ${SILENT_MS_MAX / 1_000} s`;
+      process.stdout.write(`${JSON.stringify({ event: 'killed', reason })}\n`);
+      child.kill('SIGKILL');
+      break;
+    }
+    await delay(ANSWER_POLL_MS, undefined, { ref: false });
+  }
+  await nats.close();
+}
+
+if (import.meta.main) {
+  main().catch((error: unknown) => {
+    const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    process.stderr.write(`${message}\n`);
+    process.exitCode = 1;
+  });
+}

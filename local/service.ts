@@ -1,0 +1,330 @@
+/**
+ * The parts of the service and their start order: stores and chain in parallel, then schema and keys, then projector
+ * and api, then ingest. The service is ready when ClickHouse and the leaderboards contain the chain's final blocks.
+ * This file knows the parts only as processes with URLs.
+ */
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { hashKey, KEYS_BUCKET, storeKey } from '../api/auth/keys.ts';
+import { clickHouseUrlFault } from '../infra/clickhouse.ts';
+import { ConfigError, type ServiceConfig } from '../infra/config.ts';
+import { ExpectedError } from '../infra/expected.ts';
+import { hostOf } from '../infra/loopback.ts';
+import {
+  connectNats,
+  natsOptions,
+  oldServerNotice,
+  streamState,
+} from '../infra/nats/connection.ts';
+import { openKv } from '../infra/nats/kv.ts';
+import { concealer } from '../infra/secrets.ts';
+import { METADATA_STREAM } from '../ingest/contract.ts';
+import { migrate } from '../sql/migrate.ts';
+import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
+import { fillLeaderboards } from './leaderboards.ts';
+import { freePort, isPortTaken } from './ports.ts';
+import { natsToken, serviceUrl } from './secret.ts';
+import { Child, ChildStartError, type Message, type Report } from './supervise.ts';
+import { Watch } from './watch.ts';
+
+/** Within the sum of these, everything has stopped or is killed. */
+const STOP_PROCESSES_MS = 2_500;
+const STOP_STORES_MS = 1_800;
+const POLL_MS = 50;
+const HISTORY_MATCHES_PER_DAY = 130;
+/** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
+const CHAIN_BLOCKS_KEPT = 120;
+/** The feed is most of a demo's data, and nobody is away from a demo for days. */
+const DEMO_FEED_HOURS = '24';
+/** Credentials for NATS servers that are not started here. */
+const NATS_ACCESS = [
+  ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
+  ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
+];
+const TIERS = ['demo', 'individual', 'pro'] as const;
+
+/**
+ * Node's flag for ingest and api, also in the containers. Nearly all of their garbage is young, and V8 would let the
+ * young space grow to 128 MB, which costs 100 MB of resident memory (docs/benchmarks/ingest.md).
+ */
+export const SMALL_YOUNG_SPACE = '--max-semi-space-size=16';
+/** Node's flags for the api, as in the containers: V8 also collects its old space earlier. */
+export const API_FLAGS: readonly string[] = [SMALL_YOUNG_SPACE, '--heap-growing-percent=100'];
+const NODE_FLAGS: Readonly<Record<string, readonly string[]>> = {
+  api: API_FLAGS,
+  ingest: [SMALL_YOUNG_SPACE],
+};
+
+export type ServiceOptions = {
+  /** HTTP_PORT by default. */
+  readonly port: number | undefined;
+  readonly data: string;
+  readonly demoRate: number;
+  readonly historyDays: number;
+  readonly report: Report;
+};
+
+type ClickHouse = {
+  readonly url: string;
+  /** The URL to print. */
+  readonly shownUrl: string;
+  /** Contains no user, because the embedded ClickHouse treats requests without one as the analyst's. */
+  readonly analystUrl: string | undefined;
+};
+
+/** Another program uses the API's port. */
+class PortTakenError extends ExpectedError {}
+
+type Chain = {
+  readonly RPC_URL: string;
+  readonly GAMMA_URL: string;
+  readonly FEED_HOURS?: string;
+};
+
+export class Service {
+  readonly #options: ServiceOptions;
+  #config: ServiceConfig;
+  readonly #environment: NodeJS.ProcessEnv;
+  readonly #stores: Child[] = [];
+  readonly #processes: Child[] = [];
+  readonly #watch: Watch;
+  #stopping: Promise<void> | undefined;
+  #devnet: Child | undefined;
+  #ledgerBlock = 0;
+  #storedBlock = 0;
+  #storedMetadata = 0;
+
+  /** The environment must not name files: the parts would prefer these to the URLs that they get here. */
+  constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
+    this.#watch = new Watch(options.report);
+    const { report } = this.#watch;
+    this.#options = { ...options, data: resolve(options.data), report };
+    this.#config = config;
+    this.#environment = environment;
+  }
+
+  /** Resolves when the whole history can be queried. Throws errors whose message is for the user. */
+  async start(): Promise<void> {
+    const { report, data, port: given = this.#config.HTTP_PORT } = this.#options;
+    // Chosen here, so that the api has the same port after a restart.
+    const port = given === 0 ? await freePort() : given;
+    if (await isPortTaken(port)) {
+      throw new PortTakenError(
+        `port ${port} is taken: stop the program that uses it, or choose another with --port N (0 = a free port)`,
+      );
+    }
+    const keys = readShownKeys(data);
+    const [natsUrl, clickHouse, chain] = await Promise.all([
+      this.#openNats(keys),
+      this.#openClickHouse(),
+      this.#openChain(),
+    ]);
+    const { NATS_TOKEN } = this.#config;
+    const env = {
+      ...{ NATS_URL: natsUrl, CLICKHOUSE_URL: clickHouse.url, ...chain, CHAIN: this.#chain() },
+      ...(NATS_TOKEN === undefined ? {} : { NATS_TOKEN }),
+      HTTP_PORT: String(port),
+      METRICS_HOST: '127.0.0.1',
+      // Each process serves its metrics on a free port of its own.
+      METRICS_PORT: '0',
+      DATA_DIRECTORY: data,
+    };
+    const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
+    const apiEnv = { ...env, ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }) };
+    const [api] = await Promise.all([
+      this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
+      this.#start('projector', 'projector/main.ts', [], 'projecting', env),
+    ]);
+    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
+    const stored = this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
+    await this.#watch.waitFor('the analytics of the history', stored);
+    const filling = fillLeaderboards({
+      url: clickHouse.url,
+      database: this.#config.CLICKHOUSE_DATABASE,
+      isStopping: () => this.#stopping !== undefined,
+      onFailure: (view, error) =>
+        report({ event: 'refresh_failed', view, reason: firstLine(error) }),
+    });
+    await this.#watch.waitFor('the leaderboards', filling);
+    const shown = concealer(this.#environment);
+    const url = `http://${hostOf(this.#config.HTTP_HOST)}:${api.port}`;
+    await this.#watch.waitFor('the api', this.#watch.untilReady(url));
+    report({
+      event: 'ready',
+      url,
+      key: keys.pro,
+      keys,
+      clickhouse_url: shown(clickHouse.shownUrl),
+      nats_url: shown(natsUrl),
+      rpc_url: shown(chain.RPC_URL),
+    });
+    void this.#watch.follow(url);
+  }
+
+  /** Stops every part, the stores last. Later calls wait for the first. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stopAll();
+    return this.#stopping;
+  }
+
+  async #stopAll(): Promise<void> {
+    this.#watch.close();
+    await Promise.all(this.#processes.map((child) => child.stop(STOP_PROCESSES_MS)));
+    await Promise.all(this.#stores.map((child) => child.stop(STOP_STORES_MS)));
+  }
+
+  /** Starts NATS if necessary and stores the keys. */
+  async #openNats(keys: ShownKeys): Promise<string> {
+    const url = this.#environment.NATS_URL || (await this.#startNats());
+    const connecting = connectNats({ ...natsOptions(this.#config), url, name: 'up' });
+    const nats = await this.#watch.waitFor('NATS', connecting);
+    const old = oldServerNotice(nats);
+    if (old !== undefined) this.#options.report({ event: 'notice', text: old });
+    try {
+      const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
+      for (const tier of TIERS) {
+        // Never overwritten, so that a revoked key stays revoked.
+        if ((await bucket.get(hashKey(keys[tier]))) !== undefined) continue;
+        await storeKey(bucket, keys[tier], {
+          label: 'shown by npm start',
+          tier,
+          account: `local-${tier}`,
+          created_at: new Date().toISOString(),
+        });
+      }
+    } finally {
+      await nats.close();
+    }
+    return url;
+  }
+
+  async #startNats(): Promise<string> {
+    const unused = NATS_ACCESS.filter((name) => this.#config[name] !== undefined);
+    if (unused.length > 0) {
+      throw new ConfigError(`${unused.join(', ')}: only used with NATS_URL, which is not set`);
+    }
+    const port = await this.#startStore('nats', 'local/nats-server.ts');
+    const NATS_TOKEN = natsToken(join(this.#options.data, 'nats'));
+    this.#config = { ...this.#config, NATS_TOKEN };
+    return `nats://127.0.0.1:${port}`;
+  }
+
+  /** Starts ClickHouse if necessary and migrates the schema. The embedded one's `shownUrl` is read-only. */
+  async #openClickHouse() {
+    const opened = await this.#clickHouse();
+    const { url } = opened;
+    const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
+    const applied = await migrate({ url, database, cluster }).catch((error: unknown) => {
+      const fault = clickHouseUrlFault(error);
+      throw fault === undefined ? error : new ConfigError(`CLICKHOUSE_URL: ${fault}`);
+    });
+    this.#options.report({ event: 'migrated', applied: applied.length });
+    return opened;
+  }
+
+  async #clickHouse(): Promise<ClickHouse> {
+    const given = this.#environment.CLICKHOUSE_URL;
+    if (given) return { url: given, shownUrl: given, analystUrl: undefined };
+    const port = await this.#startStore('clickhouse', 'local/clickhouse/main.ts');
+    const shownUrl = `http://127.0.0.1:${port}`;
+    const url = serviceUrl(shownUrl, join(this.#options.data, 'clickhouse'));
+    return { url, shownUrl, analystUrl: shownUrl };
+  }
+
+  /** Returns the port, which stays the same when the store is restarted. */
+  async #startStore(name: string, module: string): Promise<number> {
+    const port = await freePort();
+    const args = ['--data', join(this.#options.data, name), '--port', String(port)];
+    await this.#start(name, module, args, 'listening', {}, this.#stores);
+    return port;
+  }
+
+  async #openChain(): Promise<Chain> {
+    const { RPC_URL, GAMMA_URL } = this.#config;
+    if (this.#environment.RPC_URL) return { RPC_URL, GAMMA_URL };
+    const { data, demoRate, historyDays } = this.#options;
+    const [rpcPort, gammaPort] = [await freePort(), await freePort()];
+    const args = ['--data', join(data, 'devnet'), '--rpc-port', String(rpcPort)];
+    args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
+    args.push('--history-days', String(historyDays));
+    args.push('--history-matches', String(Math.ceil(historyDays * HISTORY_MATCHES_PER_DAY)));
+    args.push('--keep-blocks', String(CHAIN_BLOCKS_KEPT));
+    await this.#start('devnet', 'local/devnet/main.ts', args, 'ready', {});
+    return {
+      RPC_URL: `http://127.0.0.1:${rpcPort}`,
+      GAMMA_URL: this.#environment.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
+      FEED_HOURS: this.#environment.FEED_HOURS || DEMO_FEED_HOURS,
+    };
+  }
+
+  /** CHAIN if set; otherwise Polygon for a node from the environment, and devnet for the embedded one. */
+  #chain(): string {
+    if (this.#environment.CHAIN) return this.#config.CHAIN;
+    return this.#environment.RPC_URL ? 'polygon' : 'devnet';
+  }
+
+  async #start(
+    name: string,
+    module: string,
+    args: readonly string[],
+    ready: string,
+    env: Readonly<Record<string, string>>,
+    group: Child[] = this.#processes,
+  ): Promise<Message> {
+    if (this.#stopping !== undefined) throw new ChildStartError(`${name} not started: stopping`);
+    const { report, data } = this.#options;
+    const child = new Child({
+      name,
+      module,
+      args,
+      nodeFlags: NODE_FLAGS[name] ?? [],
+      env: { ...this.#environment, ...env },
+      logs: join(data, 'logs'),
+      onMessage: (message) => this.#handle(name, message),
+      onSpawn: (pid) => {
+        recordPart(data, pid, module);
+        report({ event: 'starting', name, pid });
+      },
+      onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
+    });
+    group.push(child);
+    if (name === 'devnet') this.#devnet = child;
+    const message = await this.#watch.waitFor(name, child.start(ready));
+    report({ event: 'started', name });
+    return message;
+  }
+
+  #handle(name: string, message: Message): void {
+    if (message.event === 'ledger') this.#ledgerBlock = Number(message.block);
+    const isNews = message.event === 'ledger' || (name === 'devnet' && message.event === 'ready');
+    if (isNews) this.#devnet?.send({ stored: this.#ledgerBlock });
+    if (message.event === 'stored') this.#storedBlock = Number(message.block);
+    if (message.event === 'metadata_stored') this.#storedMetadata = Number(message.sequence);
+    if (message.event === 'progress') this.#options.report({ ...message, name });
+    if (message.event === 'metrics') {
+      const url = `http://127.0.0.1:${message.port}/metrics`;
+      this.#options.report({ event: 'metrics', name, url });
+      this.#watch.serves(name, url);
+    }
+  }
+
+  async #lastMetadata(url: string): Promise<number> {
+    const nats = await connectNats({ ...natsOptions(this.#config), url, name: 'up' });
+    try {
+      return (await streamState(nats, METADATA_STREAM)).lastSequence;
+    } finally {
+      await nats.close();
+    }
+  }
+
+  /** Waits until ClickHouse contains LEDGER up to this block and METADATA up to this sequence. */
+  async #untilStored(ledger: number, metadata: number): Promise<void> {
+    const isBehind = () => this.#storedBlock < ledger || this.#storedMetadata < metadata;
+    while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
+  }
+}
+
+function firstLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.split('\n')[0] ?? '';
+}
