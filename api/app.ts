@@ -7,19 +7,6 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
-import { bearerAsKey, mcpHandler, readMessage } from '../apps/mcp/route.ts';
-import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from '../apps/page.ts';
-import { GUIDES } from '../apps/reference/guides.ts';
-import { PICTURE_PATH, pictureHandler } from '../apps/reference/pictures.ts';
-import {
-  docsHandler,
-  document32Handler,
-  documentHandler,
-  guideHandler,
-  llmsHandler,
-  VIEWER_PATH,
-  viewerHandler,
-} from '../apps/reference/reference.ts';
 import type { Select } from '../infra/clickhouse.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { ProcessStates } from '../infra/nats/states.ts';
@@ -48,6 +35,7 @@ import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
+import type { Mount } from './mount.ts';
 import type { MarketKey } from './parameters.ts';
 import { refuseMethod, serveEndpoints } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
@@ -79,12 +67,8 @@ export type AppOptions = {
   readonly corsOrigins?: readonly string[];
   /** What requests without a key may read: nothing, or what the demo tier may; default: none. */
   readonly publicTier?: 'none' | 'demo';
-  /** Whether the chain is the devnet; default: no. */
-  readonly isSimulated?: boolean;
-  /** Origins of the pictures that the page shows; default: none. */
-  readonly pictureOrigins?: readonly string[];
-  /** The analyst's ClickHouse, for the MCP tool `query`; default: there is no such tool. */
-  readonly analystUrl?: string | undefined;
+  /** What is served beside the API; default: nothing. */
+  readonly mounts?: readonly Mount[];
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; default: the wall clock. */
@@ -115,12 +99,9 @@ const setDataHeaders: RequestHandler = helmet({
   xXssProtection: false,
 });
 
-/** Security headers for documents; they replace those for data. */
-const setDocumentHeaders: RequestHandler = helmet();
-
 /** Builds the application. The caller attaches it to a server. */
 export function createApp(options: AppOptions): Express {
-  const { feed, keys, logger, select, streams, usage } = options;
+  const { feed, keys, logger, mounts = [], select, streams, usage } = options;
   const isPublic = options.publicTier === 'demo';
   const limits = createLimits({ shared: options.sharedCounts });
   const app = express();
@@ -145,14 +126,13 @@ export function createApp(options: AppOptions): Express {
   app.route('/healthz').all(uncounted(limits)).get(livenessHandler).all(notGet);
   const isReady = readinessHandler(options.readiness);
   app.route('/readyz').all(uncounted(limits)).get(isReady).all(notGet);
-  // These are not counted, because the page requests all of its files at once.
-  app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
-  app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
-  const { isSimulated = false, pictureOrigins = [] } = options;
-  const picture = pictureHandler(pictureOrigins);
-  app.route(PICTURE_PATH).all(uncounted(limits)).get(picture).all(notGet);
+  const mounted = (kind: 'files' | 'first' | 'open' | 'post') =>
+    mounts.flatMap((mount) => Object.entries(mount[kind] ?? {}));
+  for (const [path, handlers] of mounted('files')) {
+    app.route(path).all(uncounted(limits)).get(handlers).all(notGet);
+  }
 
-  app.use('/mcp', bearerAsKey);
+  for (const [path, handlers] of mounted('first')) app.use(path, handlers);
   app.use(authenticate(keys, limits, usage, isPublic), refuseKeyInUrl);
   const admit = allowVisitors(limits);
   serveEndpoints(app, ANALYTICS_ENDPOINTS, analytics, admit);
@@ -167,13 +147,6 @@ export function createApp(options: AppOptions): Express {
   serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches }, admit);
   const status = createStatus({ ...analytics, ...options, now });
   serveEndpoints(app, STATUS_ENDPOINTS, { status }, admit);
-  app.route('/openapi.json').get(documentHandler).all(notGet);
-  app.route('/openapi-3.2.json').get(document32Handler).all(notGet);
-  app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
-  for (const { path } of GUIDES) app.route(path).get(guideHandler).all(notGet);
-  app.route('/llms.txt').get(llmsHandler).all(notGet);
-  const answerMcp = mcpHandler(options.analystUrl);
-  app.route('/mcp').post(requireKey, readMessage, answerMcp).all(refuseMethod('POST'));
   const requireListener = endWhenRevoked(keys, feed);
   const conditionOfMarket = (market: MarketKey) => conditionOf(analytics, market);
   const orders = feed.handler(conditionOfMarket);
@@ -185,15 +158,19 @@ export function createApp(options: AppOptions): Express {
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
   serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf: conditionOfMarket });
 
-  const page = pageHandler({ isPublic, isSimulated, pictureOrigins });
-  for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, page).all(notGet);
-
-  // A browser that follows a broken link gets the page, which shows the 404 itself.
-  app.get(/.*/, (request, response, next) => {
-    if (request.accepts(['json', 'html']) !== 'html') return next();
-    response.status(404);
-    setDocumentHeaders(request, response, () => page(request, response, next));
-  });
+  for (const [path, handlers] of mounted('open')) app.route(path).get(handlers).all(notGet);
+  const notPost = refuseMethod('POST');
+  for (const [path, handlers] of mounted('post')) {
+    app.route(path).post(requireKey, handlers).all(notPost);
+  }
+  for (const { unknown } of mounts) {
+    if (unknown === undefined) continue;
+    app.get(/.*/, (request, response, next) => {
+      if (request.accepts(['json', 'html']) !== 'html') return next();
+      response.status(404);
+      unknown(request, response, next);
+    });
+  }
   app.use(() => {
     throw new Problem({ error: 'not_found', detail: 'no such route' });
   });

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { pageOnce } from '../apps/page.ts';
+import { mountsOf } from '../apps/mounts.ts';
 import { createSelect } from '../infra/clickhouse.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
@@ -60,8 +60,14 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const sessions = await Sessions.start(shared);
   const feed = await Feed.start({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
-  // Bundle the page at startup, so that no request waits for it and a broken page stops the process.
-  await pageOnce();
+  const mounts = mountsOf({
+    isPublic: config.PUBLIC_TIER === 'demo',
+    isSimulated: config.CHAIN === 'devnet',
+    pictureOrigins: config.PICTURE_ORIGINS,
+    analystUrl: config.ANALYST_URL,
+  });
+  // So that a broken page stops the process.
+  await Promise.all(mounts.map((mount) => mount.ready?.()));
   const states = watchStates(nats);
   const limits = {
     chain: config.CHAIN_AGE_SECONDS_MAX,
@@ -77,9 +83,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
     publicTier: config.PUBLIC_TIER,
-    isSimulated: config.CHAIN === 'devnet',
-    pictureOrigins: config.PICTURE_ORIGINS,
-    analystUrl: config.ANALYST_URL,
+    mounts,
   });
   const { server, caps } = createLimitedServer(app, {
     connectionsPerAddressMax: config.HTTP_CONNECTIONS_PER_ADDRESS_MAX,

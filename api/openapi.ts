@@ -4,8 +4,6 @@
  * feed parses their parameters (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
-import { type CodeSample, codeSamples } from '../apps/reference/code-samples.ts';
-import { GUIDES } from '../apps/reference/guides.ts';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
 import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from './feed/route.ts';
@@ -33,6 +31,28 @@ export type Answer = {
   readonly headers?: Readonly<Record<string, { readonly $ref: string }>>;
   /** Absent if there is no body. */
   readonly content?: Content;
+};
+
+export type CodeSample = { readonly lang: string; readonly label: string; readonly source: string };
+
+/** A request for which there are sample programs. */
+export type SampledRequest = {
+  readonly method: string;
+  /** With parameters as `{name}`. */
+  readonly path: string;
+  /** The client's method. */
+  readonly name: string;
+  readonly parameters: readonly Parameter[];
+  readonly body: JsonSchema | undefined;
+  /** Whether the method returns an iterable in TypeScript: an event stream or a paginated list. */
+  readonly isIterable: boolean;
+  readonly isStream: boolean;
+};
+
+/** What the document has beside what the endpoints say of themselves. */
+type Additions = {
+  readonly guides: readonly { readonly title: string; readonly path: string }[];
+  readonly samplesOf: (request: SampledRequest) => readonly CodeSample[];
 };
 
 export type Operation = {
@@ -63,7 +83,9 @@ const COMMON: readonly ProblemCode[] = [
   'unavailable',
 ];
 
-const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its live order flow.
+const descriptionOf = (
+  guides: Additions['guides'],
+) => `Trader analytics of a prediction-market exchange, and its live order flow.
 
 Send your API key in the header \`X-Service-Key\`. Its tier (demo, individual, pro) sets rates and limits.
 This document needs no key; it is OpenAPI 3.1 at \`/openapi.json\`, and 3.2, with the schemas of the events of
@@ -114,7 +136,7 @@ curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=2D"
 
 ## Guides
 
-${GUIDES.map(({ title, path }) => `- [${title}](${path})`).join('\n')}`;
+${guides.map(({ title, path }) => `- [${title}](${path})`).join('\n')}`;
 
 const COUNT_HEADERS = { 'X-Total-Count': 'total_count of the response' };
 
@@ -256,7 +278,7 @@ export const STREAM_OPERATIONS: Readonly<
 };
 
 /** In version 3.2, which can describe the events of a stream. */
-export function openApi(endpoints: readonly Described[]) {
+export function openApi(endpoints: readonly Described[], { guides, samplesOf }: Additions) {
   const paths: Record<string, PathItem> = {};
   const schemas = new Schemas();
   for (const [name, schema] of Object.entries({ Problem: ProblemBody, ...EVENT_SCHEMAS })) {
@@ -264,13 +286,13 @@ export function openApi(endpoints: readonly Described[]) {
   }
   for (const [path, own] of Map.groupBy(endpoints, (endpoint) => template(endpoint.path))) {
     paths[path] = Object.fromEntries(
-      own.map((one) => [one.method ?? 'get', operation(one, schemas)]),
+      own.map((one) => [one.method ?? 'get', operation(one, schemas, samplesOf)]),
     );
   }
   for (const [path, { operation, problems }] of Object.entries(STREAM_OPERATIONS)) {
     const responses = { ...operation.responses, ...problemResponses(problems) };
     const { operationId: name, parameters } = operation;
-    const samples = codeSamples({
+    const samples = samplesOf({
       ...{
         method: 'get',
         path,
@@ -285,7 +307,7 @@ export function openApi(endpoints: readonly Described[]) {
   }
   return {
     openapi: '3.2.0',
-    info: { title: 'Fillstream', version: '2.0.0', description: DESCRIPTION },
+    info: { title: 'Fillstream', version: '2.0.0', description: descriptionOf(guides) },
     servers: [{ url: '/' }],
     security: [{ key: [] }],
     paths,
@@ -357,7 +379,11 @@ class Schemas {
   }
 }
 
-function operation(endpoint: Described, schemas: Schemas): Operation {
+function operation(
+  endpoint: Described,
+  schemas: Schemas,
+  samplesOf: Additions['samplesOf'],
+): Operation {
   const { method = 'get', path, body, status = 200, list, isCached } = endpoint;
   const operationId = `${endpoint.name}${path.startsWith('/v1/') ? 'V1' : ''}`;
   const title = operationId.charAt(0).toUpperCase() + operationId.slice(1);
@@ -395,7 +421,7 @@ function operation(endpoint: Described, schemas: Schemas): Operation {
       ...(isCached && { 304: NOT_MODIFIED }),
       ...problemResponses([...endpoint.problems, ...(body === undefined ? [] : bodyProblems)]),
     },
-    'x-codeSamples': codeSamples({
+    'x-codeSamples': samplesOf({
       ...{ method, name: endpoint.name, parameters: inRequest, isStream: false },
       path: template(path),
       body: body && schemas.named[`${title}Body`],

@@ -12,17 +12,17 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build, stop } from 'esbuild';
 import type { RequestHandler, Response } from 'express';
 import { Problem } from '../api/errors.ts';
+import { asDocument, type Mount } from '../api/mount.ts';
 import { codingFor } from '../api/response.ts';
 
 const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';
 
 /** Paths of the page, which does its own routing. */
-export const PAGE_PATHS = [
+const PAGE_PATHS = [
   ...['/', '/markets', '/leaderboard', '/tape', '/following', '/compare', '/manage/streams'],
   ...['/trader/:address', '/market/:id'],
 ];
-export const ASSET_PATH = `${ASSETS}:name`;
 
 /** Allows only this host, and no inline script or style. */
 const CONTENT_SECURITY_POLICY = [
@@ -82,7 +82,19 @@ export function documentOf(page: Page, facts: PageFacts): Promise<File> {
   return compressed(Buffer.from(html), '.html');
 }
 
-export function pageHandler(facts: PageFacts): RequestHandler {
+export function pageMount(facts: PageFacts): Mount {
+  const page = pageHandler(facts);
+  return {
+    ready: pageOnce,
+    files: { [`${ASSETS}:name`]: assetHandler },
+    open: Object.fromEntries(PAGE_PATHS.map((path) => [path, [asDocument, page]])),
+    // The page shows the 404 itself.
+    unknown: (request, response, next) =>
+      asDocument(request, response, () => page(request, response, next)),
+  };
+}
+
+function pageHandler(facts: PageFacts): RequestHandler {
   let document: Promise<File> | undefined;
   return async (request, response) => {
     document ??= pageOnce().then((page) => documentOf(page, facts));
@@ -94,7 +106,7 @@ export function pageHandler(facts: PageFacts): RequestHandler {
   };
 }
 
-export const assetHandler: RequestHandler = async (request, response) => {
+const assetHandler: RequestHandler = async (request, response) => {
   const { assets } = await pageOnce();
   const file = assets.get(String(request.params.name));
   if (file === undefined) {

@@ -6,18 +6,19 @@
 import type { RequestHandler } from 'express';
 import { callerOf } from '../../api/auth/keys.ts';
 import { Problem } from '../../api/errors.ts';
+import type { Mount } from '../../api/mount.ts';
 import { readJson } from '../../api/routes.ts';
 import { Fillstream } from '../client/index.ts';
 
 /** Accepts `Authorization: Bearer KEY` as `X-Service-Key`, because many MCP clients can send no other header. */
-export const bearerAsKey: RequestHandler = (request, _response, next) => {
+const bearerAsKey: RequestHandler = (request, _response, next) => {
   const [, key] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
   if (key !== undefined) request.headers['x-service-key'] ??= key;
   next();
 };
 
 /** Reads one message. A batch would call many tools for the price of one request, and newer versions of MCP have none. */
-export const readMessage: RequestHandler[] = [
+const readMessage: RequestHandler[] = [
   readJson,
   (request, _response, next) => {
     if (Array.isArray(request.body)) {
@@ -32,8 +33,15 @@ export const readMessage: RequestHandler[] = [
   },
 ];
 
+export function mcpMount(analystUrl: string | undefined): Mount {
+  return {
+    first: { '/mcp': bearerAsKey },
+    post: { '/mcp': [...readMessage, mcpHandler(analystUrl)] },
+  };
+}
+
 /** Handles one message. The key has already been checked. */
-export function mcpHandler(analystUrl: string | undefined): RequestHandler {
+function mcpHandler(analystUrl: string | undefined): RequestHandler {
   return async (request, response) => {
     const [{ createMcpServer }, { WebStandardStreamableHTTPServerTransport }] = await Promise.all([
       import('./server.ts'),

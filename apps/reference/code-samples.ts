@@ -2,36 +2,12 @@
  * A sample request for each operation in curl, TypeScript and Python, for the viewer of the document. Values come from
  * the examples of the schemas, and the key is a placeholder.
  */
-import type { z } from 'zod';
-
-export type CodeSample = { readonly lang: string; readonly label: string; readonly source: string };
-
-type JsonSchema = z.core.JSONSchema.JSONSchema;
-
-type Parameter = {
-  readonly name: string;
-  readonly in: string;
-  readonly required: boolean;
-  readonly schema: JsonSchema;
-};
-
-type Request = {
-  readonly method: string;
-  /** With parameters as `{name}`. */
-  readonly path: string;
-  /** The client's method. */
-  readonly name: string;
-  readonly parameters: readonly Parameter[];
-  readonly body: JsonSchema | undefined;
-  /** Whether the method returns an iterable in TypeScript: an event stream or a paginated list. */
-  readonly isIterable: boolean;
-  readonly isStream: boolean;
-};
+import type { CodeSample, JsonSchema, Parameter, SampledRequest } from '../../api/openapi.ts';
 
 const SERVER = 'https://api.example.com';
 const KEY = 'fs_pro_…';
 
-export function codeSamples(request: Request): readonly CodeSample[] {
+export function codeSamples(request: SampledRequest): readonly CodeSample[] {
   return [
     { lang: 'shell', label: 'curl', source: curl(request) },
     { lang: 'typescript', label: 'TypeScript', source: typescript(request) },
@@ -39,7 +15,7 @@ export function codeSamples(request: Request): readonly CodeSample[] {
   ];
 }
 
-function curl({ method, path, parameters, body, isStream }: Request): string {
+function curl({ method, path, parameters, body, isStream }: SampledRequest): string {
   const query = new URLSearchParams(queryOf(parameters)).toString();
   const options = [
     ...(isStream ? ['-N'] : []),
@@ -53,7 +29,14 @@ function curl({ method, path, parameters, body, isStream }: Request): string {
   return `curl ${options.join(' \\\n  ')}`;
 }
 
-function typescript({ path, name, parameters, body, isIterable, isStream }: Request): string {
+function typescript({
+  path,
+  name,
+  parameters,
+  body,
+  isIterable,
+  isStream,
+}: SampledRequest): string {
   const query = Object.fromEntries(queryOf(parameters));
   const given = [
     ...inPath(parameters).map((one) => JSON.stringify(exampleOf(one.schema))),
@@ -72,11 +55,11 @@ ${use}`;
 }
 
 /** The Python client (examples/python) reads and posts. For the rest, the standard library is enough. */
-function pythonOf(request: Request): string {
+function pythonOf(request: SampledRequest): string {
   return ['get', 'post'].includes(request.method) ? python(request) : urllib(request);
 }
 
-function urllib({ method, path, parameters, body }: Request): string {
+function urllib({ method, path, parameters, body }: SampledRequest): string {
   const query = new URLSearchParams(queryOf(parameters)).toString();
   const url = `${SERVER}${filled(path, parameters)}${query && `?${query}`}`;
   const headers = body === undefined ? '' : ', "Content-Type": "application/json"';
@@ -84,7 +67,7 @@ function urllib({ method, path, parameters, body }: Request): string {
   return `import json
 import urllib.request
 
-request = urllib.request.Request(
+request = urllib.request.SampledRequest(
     "${url}",
     method="${method.toUpperCase()}",
     headers={"X-Service-Key": "${KEY}"${headers}},${data}
@@ -101,7 +84,7 @@ function pythonValue(body: JsonSchema): string {
   );
 }
 
-function python({ method, path, parameters, body, isIterable, isStream }: Request): string {
+function python({ method, path, parameters, body, isIterable, isStream }: SampledRequest): string {
   const target = `"${filled(path, parameters)}"`;
   const named = queryOf(parameters).map(([name, value]) => `, ${name}=${JSON.stringify(value)}`);
   const [id = ''] = inPath(parameters).map(({ schema }) => String(exampleOf(schema)));

@@ -8,6 +8,7 @@ import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
 import { networkOf } from '../../api/auth/authenticate.ts';
 import { Problem } from '../../api/errors.ts';
+import type { Mount } from '../../api/mount.ts';
 import { boundedBody } from '../../infra/bounded-body.ts';
 import { createCallerSlots, createSlots } from '../../infra/slots.ts';
 
@@ -33,6 +34,10 @@ type Picture = { readonly type: string; readonly etag: string; readonly bytes: B
 const MISSED = 'missed';
 
 /** `origins` are, for example, https://pictures.example. If there are none, every picture is a 404. */
+export function pictureMount(origins: readonly string[]): Mount {
+  return { files: { [PICTURE_PATH]: pictureHandler(origins) } };
+}
+
 export function pictureHandler(origins: readonly string[]): RequestHandler {
   const slots = createSlots(FETCHES_MAX);
   const addressSlots = createCallerSlots(FETCHES_OF_ADDRESS_MAX, WAITING_OF_ADDRESS_MAX);

@@ -8,15 +8,10 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
-import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
-import { ACCOUNT_ENDPOINTS } from '../../api/auth/account.ts';
-import type { Described } from '../../api/endpoint.ts';
-import { FEED_ENDPOINTS } from '../../api/feed/recent.ts';
-import { FINALITY_ENDPOINTS } from '../../api/finality.ts';
-import { asVersion31, type OpenApi, openApi } from '../../api/openapi.ts';
+import { asDocument, type Mount } from '../../api/mount.ts';
+import { asVersion31, type OpenApi } from '../../api/openapi.ts';
 import { Encoded, privateFor, send } from '../../api/response.ts';
-import { STATUS_ENDPOINTS } from '../../api/status.ts';
-import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
+import { ENDPOINTS, OPEN_API } from './document.ts';
 import { GUIDES } from './guides.ts';
 
 const MAX_AGE_SECONDS = 300;
@@ -27,7 +22,7 @@ const PACKAGE = import.meta.resolve('@scalar/api-reference');
 const { version } = JSON.parse(await readFile(new URL('../package.json', PACKAGE), 'utf8'));
 
 /** The name contains the version, so that browsers may cache the file forever. */
-export const VIEWER_PATH = `/assets/api-reference-${version}.js`;
+const VIEWER_PATH = `/assets/api-reference-${version}.js`;
 
 /** The viewer sets `style` attributes, which no nonce or hash can allow. */
 const CONTENT_SECURITY_POLICY = [
@@ -85,16 +80,6 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** All endpoints except the event streams. */
-export const ENDPOINTS: readonly Described[] = [
-  ...ANALYTICS_ENDPOINTS,
-  ...ACCOUNT_ENDPOINTS,
-  ...STREAMS_ENDPOINTS,
-  ...STATUS_ENDPOINTS,
-  ...FINALITY_ENDPOINTS,
-  ...FEED_ENDPOINTS,
-];
-export const OPEN_API = openApi(ENDPOINTS);
 const DOCUMENT = encodedDocument(asVersion31(OPEN_API));
 const DOCUMENT_32 = encodedDocument(OPEN_API);
 const DOCS = new Encoded('html', PAGE, privateFor(MAX_AGE_SECONDS));
@@ -107,36 +92,46 @@ const GUIDE_TEXTS = new Map(
 const LLMS = new Encoded('text', llmsText(), privateFor(MAX_AGE_SECONDS));
 let viewer: Promise<Encoded> | undefined;
 
-export const documentHandler: RequestHandler = async (request, response) => {
+const documentHandler: RequestHandler = async (request, response) => {
   await send(request, response, DOCUMENT);
 };
 
-export const document32Handler: RequestHandler = async (request, response) => {
+const document32Handler: RequestHandler = async (request, response) => {
   await send(request, response, DOCUMENT_32);
 };
 
-export const llmsHandler: RequestHandler = async (request, response) => {
+const llmsHandler: RequestHandler = async (request, response) => {
   await send(request, response, LLMS);
 };
 
-/** Serves the guides; mount it on the paths of GUIDES. */
-export const guideHandler: RequestHandler = async (request, response, next) => {
+const guideHandler: RequestHandler = async (request, response, next) => {
   const text = GUIDE_TEXTS.get(request.path);
   if (text === undefined) next();
   else await send(request, response, text);
 };
 
-export const docsHandler: RequestHandler = async (request, response) => {
+const docsHandler: RequestHandler = async (request, response) => {
   response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
   await send(request, response, DOCS);
 };
 
 /** Serves the viewer's script, which is read and compressed on first use. */
-export const viewerHandler: RequestHandler = async (request, response) => {
+const viewerHandler: RequestHandler = async (request, response) => {
   viewer ??= readFile(new URL('browser/standalone.js', PACKAGE)).then(
     (bytes) => new Encoded('js', bytes, FOREVER),
   );
   await send(request, response, await viewer);
+};
+
+export const REFERENCE: Mount = {
+  files: { [VIEWER_PATH]: viewerHandler },
+  open: {
+    '/openapi.json': documentHandler,
+    '/openapi-3.2.json': document32Handler,
+    '/docs': [asDocument, docsHandler],
+    ...Object.fromEntries(GUIDES.map(({ path }) => [path, guideHandler])),
+    '/llms.txt': llmsHandler,
+  },
 };
 
 function encodedDocument(document: OpenApi): Encoded {

@@ -9,7 +9,7 @@ import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { beforeAll, expect, test } from 'vitest';
-import { OPEN_API } from '../../apps/reference/reference.ts';
+import { OPEN_API } from '../../apps/reference/document.ts';
 import { CHROMIUM, launch, MISSING } from '../page/browser.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { positionOf, publish, publishFinal } from '../support/feed-harness.ts';

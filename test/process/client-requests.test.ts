@@ -7,7 +7,7 @@ import {
   FillstreamError,
   type Options,
 } from '../../apps/client/index.ts';
-import { ENDPOINTS } from '../../apps/reference/reference.ts';
+import { ENDPOINTS } from '../../apps/reference/document.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';

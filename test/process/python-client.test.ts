@@ -9,7 +9,7 @@ import { describe, expect, test } from 'vitest';
 import { encodeMatch } from '../../api/feed/encode.ts';
 import { factsOf } from '../../api/feed/filter.ts';
 import type { JsonSchema } from '../../api/openapi.ts';
-import { OPEN_API } from '../../apps/reference/reference.ts';
+import { OPEN_API } from '../../apps/reference/document.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';
 import { message, positionOf, publish } from '../support/feed-harness.ts';

@@ -10,6 +10,7 @@ import { Feed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
+import { mountsOf } from '../../apps/mounts.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { watchStates } from '../../infra/nats/states.ts';
@@ -121,7 +122,10 @@ export async function startApi(options: {
     feed,
     streams,
     logger: silent,
-    analystUrl: options.analystUrl,
+    mounts: mountsOf({
+      ...{ isPublic: options.publicTier === 'demo', isSimulated: false, pictureOrigins: [] },
+      analystUrl: options.analystUrl,
+    }),
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     ...(options.publicTier === undefined ? {} : { publicTier: options.publicTier }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),

@@ -17,7 +17,7 @@ import {
 import { keys } from '../../apps/cli/keys.ts';
 import { market, positions, search, top, trader } from '../../apps/cli/read.ts';
 import { lineOf } from '../../apps/cli/tail.ts';
-import { ENDPOINTS } from '../../apps/reference/reference.ts';
+import { ENDPOINTS } from '../../apps/reference/document.ts';
 import { clean } from '../../infra/printed.ts';
 import { serve } from '../support/http-server.ts';
 

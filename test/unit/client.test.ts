@@ -13,7 +13,7 @@ import {
 } from '../../apps/client/http.ts';
 import { Fillstream } from '../../apps/client/index.ts';
 import { type Block, BlockParser, EVENT_TYPES } from '../../apps/client/stream.ts';
-import { OPEN_API } from '../../apps/reference/reference.ts';
+import { OPEN_API } from '../../apps/reference/document.ts';
 
 function parsed(...chunks: readonly Uint8Array[]): Block[] {
   const parser = new BlockParser();

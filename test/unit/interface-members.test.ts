@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { z } from 'zod';
-import { OPEN_API } from '../../apps/reference/reference.ts';
+import { OPEN_API } from '../../apps/reference/document.ts';
 
 type Schema = z.core.JSONSchema.JSONSchema;
 

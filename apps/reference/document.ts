@@ -1,0 +1,23 @@
+/** The OpenAPI document of all endpoints, with the guides and a sample request for each operation. */
+import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
+import { ACCOUNT_ENDPOINTS } from '../../api/auth/account.ts';
+import type { Described } from '../../api/endpoint.ts';
+import { FEED_ENDPOINTS } from '../../api/feed/recent.ts';
+import { FINALITY_ENDPOINTS } from '../../api/finality.ts';
+import { openApi } from '../../api/openapi.ts';
+import { STATUS_ENDPOINTS } from '../../api/status.ts';
+import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
+import { codeSamples } from './code-samples.ts';
+import { GUIDES } from './guides.ts';
+
+/** All endpoints except the event streams. */
+export const ENDPOINTS: readonly Described[] = [
+  ...ANALYTICS_ENDPOINTS,
+  ...ACCOUNT_ENDPOINTS,
+  ...STREAMS_ENDPOINTS,
+  ...STATUS_ENDPOINTS,
+  ...FINALITY_ENDPOINTS,
+  ...FEED_ENDPOINTS,
+];
+
+export const OPEN_API = openApi(ENDPOINTS, { guides: GUIDES, samplesOf: codeSamples });
