@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { StreamDamagedError } from '../infra/nats/reader.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
-import { UnreadableLedgerError } from '../ingest/ledger.ts';
+import { UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
 import type { Tier } from './auth/tiers.ts';
 
 /** Status and title of each problem, by its stable code in `error`. */

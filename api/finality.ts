@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Nats } from '../infra/nats/connection.ts';
-import { messageAt, newestMessage, storedMessages } from '../ingest/ledger.ts';
+import { messageAt, newestMessage, storedMessages } from '../ingest/ledger/ledger.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { integer } from './parameters.ts';
 

@@ -11,7 +11,7 @@ import { diskReasons } from '../infra/disk.ts';
 import { reasonsText } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import type { ProcessStates } from '../infra/nats/states.ts';
-import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
+import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
 import { read } from './analytics/query.ts';
 import { count, rowOf, string } from './analytics/rows.ts';
 

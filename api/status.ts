@@ -17,7 +17,7 @@ import {
   lastBlock,
   MATCHES_SUBJECT,
   newestMessage,
-} from '../ingest/ledger.ts';
+} from '../ingest/ledger/ledger.ts';
 import { TIME_FRAMES } from './analytics/leaderboard.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { rowOf, seconds, typed } from './analytics/rows.ts';

@@ -8,8 +8,8 @@ import { NatsConfig, readConfig } from '../infra/config.ts';
 import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { type LedgerMessage, messageAt } from './ledger.ts';
-import { planRewind, rewind } from './rewind.ts';
+import { type LedgerMessage, messageAt } from './ledger/ledger.ts';
+import { planRewind, rewind } from './ledger/rewind.ts';
 
 export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matches to FEED.
 

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
-import type { Balances } from './balances.ts';
+import type { Balances } from './chain/balances.ts';
 import {
   checkLog,
   type PrefetchOptions,
@@ -16,10 +16,12 @@ import {
   RangeSize,
   readRange,
   retryReads,
-} from './block-range.ts';
-import { type BlockFacts, blockOf, factsOf, nothingIn, refusalsOf } from './blocks.ts';
-import type { Chain } from './chains.ts';
-import { decodeLogs, TOPICS } from './decode.ts';
+} from './chain/block-range.ts';
+import { type BlockFacts, blockOf, factsOf, nothingIn, refusalsOf } from './chain/blocks.ts';
+import type { Header, RangeLog, Rpc } from './chain/rpc.ts';
+import { RpcError } from './chain/rpc-pool.ts';
+import type { Chain } from './events/chains.ts';
+import { decodeLogs, TOPICS } from './events/decode.ts';
 import {
   type Block,
   type BlockRef,
@@ -28,12 +30,10 @@ import {
   messageUpTo,
   newestMessage,
   RangeEncoder,
-} from './ledger.ts';
-import type { FinalBlock, LedgerEnd, LedgerWriter } from './ledger-writer.ts';
-import type { Metadata } from './metadata.ts';
+} from './ledger/ledger.ts';
+import type { FinalBlock, LedgerEnd, LedgerWriter } from './ledger/ledger-writer.ts';
+import type { Metadata } from './metadata/metadata.ts';
 import type { FinalBlocksProgress } from './metrics.ts';
-import type { Header, RangeLog, Rpc } from './rpc.ts';
-import { RpcError } from './rpc-pool.ts';
 
 /**
  * Pause between requests for the head; it grows from the first to the second value while there is no new block.

@@ -16,9 +16,9 @@ import { lastMessage, StreamDamagedError, type StreamMessage } from '../infra/na
 import { reportState } from '../infra/nats/states.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { Balances } from './balances.ts';
-import { retryReads } from './block-range.ts';
-import { type Chain, chainOf } from './chains.ts';
+import { Balances } from './chain/balances.ts';
+import { retryReads } from './chain/block-range.ts';
+import { connectRpc, type Rpc } from './chain/rpc.ts';
 import { type Command, HELP, readCommand, runRewind, showBlock } from './cli.ts';
 import {
   FEED_FINAL_SUBJECT,
@@ -26,10 +26,9 @@ import {
   METADATA_STREAM,
   type MetadataEvent,
 } from './contract.ts';
-import { FeedWriter } from './feed.ts';
+import { type Chain, chainOf } from './events/chains.ts';
 import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
-import { Gamma } from './gamma.ts';
-import { LEDGER_STREAM, UnreadableLedgerError } from './ledger.ts';
+import { LEDGER_STREAM, UnreadableLedgerError } from './ledger/ledger.ts';
 import {
   type LedgerEnd,
   LedgerFencedError,
@@ -37,10 +36,11 @@ import {
   LedgerWriter,
   readEnd,
   settleStart,
-} from './ledger-writer.ts';
-import { connectMempoolNode, Subscription } from './mempool.ts';
-import { Metadata } from './metadata.ts';
-import { storeMetadata } from './metadata-stream.ts';
+} from './ledger/ledger-writer.ts';
+import { refuseHalfRewound } from './ledger/rewind.ts';
+import { Gamma } from './metadata/gamma.ts';
+import { Metadata } from './metadata/metadata.ts';
+import { storeMetadata } from './metadata/metadata-stream.ts';
 import {
   countBalances,
   countMetadata,
@@ -50,11 +50,11 @@ import {
   Readiness,
   setSource,
 } from './metrics.ts';
-import { Operators } from './operators.ts';
-import { decoded, followOther, PendingMatches, restoreFeed } from './pending.ts';
-import { PendingFeed } from './pending-feed.ts';
-import { refuseHalfRewound } from './rewind.ts';
-import { connectRpc, type Rpc } from './rpc.ts';
+import { FeedWriter } from './pending/feed.ts';
+import { connectMempoolNode, Subscription } from './pending/mempool.ts';
+import { Operators } from './pending/operators.ts';
+import { decoded, followOther, PendingMatches, restoreFeed } from './pending/pending.ts';
+import { PendingFeed } from './pending/pending-feed.ts';
 import { createStreams, ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */

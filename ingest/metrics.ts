@@ -11,15 +11,15 @@ import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import { concealer } from '../infra/secrets.ts';
-import type { Balances } from './balances.ts';
-import type { BlockFacts } from './blocks.ts';
+import type { Balances } from './chain/balances.ts';
+import type { BlockFacts } from './chain/blocks.ts';
+import type { BlockHead } from './chain/rpc.ts';
+import type { RpcError } from './chain/rpc-pool.ts';
 import { VOID_REASONS } from './contract.ts';
-import { REFUSAL_REASONS } from './decode.ts';
-import type { Gamma } from './gamma.ts';
-import type { Block, BlockRef } from './ledger.ts';
-import type { Metadata } from './metadata.ts';
-import type { BlockHead } from './rpc.ts';
-import type { RpcError } from './rpc-pool.ts';
+import { REFUSAL_REASONS } from './events/decode.ts';
+import type { Block, BlockRef } from './ledger/ledger.ts';
+import type { Gamma } from './metadata/gamma.ts';
+import type { Metadata } from './metadata/metadata.ts';
 
 /** On Polygon, a pending match is mined within about 2 s and final 2 to 5 s later. */
 const SECONDS_BUCKETS = [0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300];

@@ -11,7 +11,7 @@ import {
   METADATA_STREAM,
   METADATA_SUBJECTS,
 } from './contract.ts';
-import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledger.ts';
+import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledger/ledger.ts';
 
 /** Bucket for the state of ingest: operators, the first block of the feed. */
 export const INGEST_BUCKET = 'ingest';

@@ -7,7 +7,7 @@ import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { removeUpTo } from '../infra/nats/streams.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
-import { Archive, type ArchivedMessage, ArchiveError, monthOf } from '../ingest/archive.ts';
+import { Archive, type ArchivedMessage, ArchiveError, monthOf } from '../ingest/ledger/archive.ts';
 import {
   type Block,
   encodeJson,
@@ -17,11 +17,11 @@ import {
   newestMessage,
   oldestBlocks,
   storedMessages,
-} from '../ingest/ledger.ts';
-import { LedgerWriter } from '../ingest/ledger-writer.ts';
-import { refuseHalfRewound } from '../ingest/rewind.ts';
+} from '../ingest/ledger/ledger.ts';
+import { LedgerWriter } from '../ingest/ledger/ledger-writer.ts';
+import { refuseHalfRewound } from '../ingest/ledger/rewind.ts';
+import { rememberTrim, wasTrimmed } from '../ingest/ledger/whole-ledger.ts';
 import { createStreams, FEED_START_KEY, INGEST_BUCKET } from '../ingest/streams.ts';
-import { rememberTrim, wasTrimmed } from '../ingest/whole-ledger.ts';
 
 const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC), with counts and hashes in manifest.json.
 

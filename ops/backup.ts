@@ -15,7 +15,7 @@ import { readArguments, runCommand } from '../infra/command.ts';
 import { readConfig, StoresConfig } from '../infra/config.ts';
 import { UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
-import { LEDGER_STREAM } from '../ingest/ledger.ts';
+import { LEDGER_STREAM } from '../ingest/ledger/ledger.ts';
 import {
   leaseHolder,
   openLeases,

@@ -19,8 +19,8 @@ import { ExpectedError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
-import { newestMessage } from '../ingest/ledger.ts';
-import { WholeLedger } from '../ingest/whole-ledger.ts';
+import { newestMessage } from '../ingest/ledger/ledger.ts';
+import { WholeLedger } from '../ingest/ledger/whole-ledger.ts';
 import { runProjector } from '../projector/consume.ts';
 import {
   LEASE_TTL_MS,

@@ -19,8 +19,8 @@ import {
   lastBlock,
   missingMessages,
   newestMessage,
-} from '../ingest/ledger.ts';
-import type { Source, WholeLedger } from '../ingest/whole-ledger.ts';
+} from '../ingest/ledger/ledger.ts';
+import type { Source, WholeLedger } from '../ingest/ledger/whole-ledger.ts';
 import { BATCH_ROWS_MAX, type BookedEvent, batchesOf, OpenPositions } from './fold.ts';
 import { type ProjectorMetrics, type Reached, retryLogged } from './metrics.ts';
 import type { Checkpoint, Fact, Store, StoredState } from './store.ts';

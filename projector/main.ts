@@ -19,9 +19,9 @@ import {
 import type { Kv } from '../infra/nats/kv.ts';
 import { reportState } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { UnreadableLedgerError } from '../ingest/ledger.ts';
+import { UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
+import { WholeLedger } from '../ingest/ledger/whole-ledger.ts';
 import { createStreams } from '../ingest/streams.ts';
-import { WholeLedger } from '../ingest/whole-ledger.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
   LeaseLostError,

@@ -9,7 +9,7 @@ import { storeFault } from '../infra/clickhouse.ts';
 import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
-import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
+import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
 import { LeaseLostError } from './lease.ts';
 import { ForgottenBatchError } from './store.ts';
 

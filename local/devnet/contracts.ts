@@ -1,7 +1,7 @@
 /**
  * The devnet's contracts: their addresses, the parts of their interfaces that the devnet uses, and their
  * deployment. The accounts are those of anvil's default mnemonic ("test test … junk"). Contract addresses
- * follow from the deployer and its first four nonces, so they are the same on every devnet; ingest/chains.ts
+ * follow from the deployer and its first four nonces, so they are the same on every devnet; ingest/events/chains.ts
  * names them too.
  */
 import { encodeDeployData, encodeFunctionData, type Hex, parseAbi } from 'viem';

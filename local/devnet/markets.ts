@@ -5,7 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
-import { positionIds } from '../../ingest/token-ids.ts';
+import { positionIds } from '../../ingest/events/token-ids.ts';
 import { EXCHANGE, NEG_RISK_EXCHANGE, ORACLE, PUSD } from './contracts.ts';
 import { Random } from './random.ts';
 import { TOPICS, type Topic, writeEvent } from './topics.ts';

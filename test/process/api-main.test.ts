@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
 import { reportState } from '../../infra/nats/states.ts';
-import { emptyBlock } from '../../ingest/ledger.ts';
+import { emptyBlock } from '../../ingest/ledger/ledger.ts';
 import { get, issueKey, startStores } from '../support/api-harness.ts';
 import { startApiProcess } from '../support/api-process.ts';
 import { forFile } from '../support/for-file.ts';

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { createFinalMatches } from '../../api/finality.ts';
 import { documentOf, pageOnce } from '../../apps/page.ts';
 import type { Address, Hash, Match } from '../../ingest/contract.ts';
-import { type Block, emptyBlock } from '../../ingest/ledger.ts';
+import { type Block, emptyBlock } from '../../ingest/ledger/ledger.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { NOW, TRADERS } from '../support/api-expected.ts';
 import { get } from '../support/api-harness.ts';

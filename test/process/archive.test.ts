@@ -13,10 +13,10 @@ import {
   LEDGER_STREAM,
   messageAt,
   VERSION_HEADER,
-} from '../../ingest/ledger.ts';
-import { LedgerWriter } from '../../ingest/ledger-writer.ts';
+} from '../../ingest/ledger/ledger.ts';
+import { LedgerWriter } from '../../ingest/ledger/ledger-writer.ts';
+import { rememberTrim, WholeLedger } from '../../ingest/ledger/whole-ledger.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
-import { rememberTrim, WholeLedger } from '../../ingest/whole-ledger.ts';
 import { Engine } from '../../local/clickhouse/engine.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import {

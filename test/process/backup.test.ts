@@ -11,7 +11,7 @@ import { cursorOf } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
-import { eventsOf, storedMessages } from '../../ingest/ledger.ts';
+import { eventsOf, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { natsToken, serviceUrl } from '../../local/secret.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import {

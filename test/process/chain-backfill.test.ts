@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeObservation, METADATA_STREAM } from '../../ingest/contract.ts';
-import { TOPICS } from '../../ingest/decode.ts';
+import { TOPICS } from '../../ingest/events/decode.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import {
   factsOfChain,

@@ -3,18 +3,18 @@ import { pino } from 'pino';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { Balances } from '../../ingest/balances.ts';
+import { Balances } from '../../ingest/chain/balances.ts';
+import { connectRpc } from '../../ingest/chain/rpc.ts';
 import { writeFinalBlocks } from '../../ingest/final-blocks.ts';
-import { Gamma } from '../../ingest/gamma.ts';
 import {
   type LedgerEnd,
   LedgerFencedError,
   LedgerWriter,
   readEnd,
-} from '../../ingest/ledger-writer.ts';
-import { Metadata } from '../../ingest/metadata.ts';
+} from '../../ingest/ledger/ledger-writer.ts';
+import { Gamma } from '../../ingest/metadata/gamma.ts';
+import { Metadata } from '../../ingest/metadata/metadata.ts';
 import { FinalBlocksProgress } from '../../ingest/metrics.ts';
-import { connectRpc } from '../../ingest/rpc.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';

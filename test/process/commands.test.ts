@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { emptyBlock } from '../../ingest/ledger.ts';
+import { emptyBlock } from '../../ingest/ledger/ledger.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { start } from '../support/service.ts';
 import { startNats } from '../support/stack.ts';

@@ -10,7 +10,7 @@ import {
   parseEventLogs,
 } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { positionIds } from '../../ingest/token-ids.ts';
+import { positionIds } from '../../ingest/events/token-ids.ts';
 import artifacts from '../../local/devnet/artifacts.json' with { type: 'json' };
 import { type Chain, startChain } from '../../local/devnet/chain.ts';
 import { compileContracts, formatArtifacts } from '../../local/devnet/compile.ts';

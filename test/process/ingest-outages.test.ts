@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
-import { LEDGER_STREAM } from '../../ingest/ledger.ts';
+import { LEDGER_STREAM } from '../../ingest/ledger/ledger.ts';
 import { INGEST_BUCKET } from '../../ingest/streams.ts';
 import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import {

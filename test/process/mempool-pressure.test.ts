@@ -2,8 +2,8 @@
 // published once when it is back. The metadata API is down too: nothing waits for it for long.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { PENDING_WAITING_MAX } from '../../ingest/pending-feed.ts';
-import { Transaction } from '../../ingest/rpc.ts';
+import { Transaction } from '../../ingest/chain/rpc.ts';
+import { PENDING_WAITING_MAX } from '../../ingest/pending/pending-feed.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { OPERATORS } from '../../local/devnet/contracts.ts';
 import { type Broker, startBroker } from '../support/feed-harness.ts';

@@ -5,8 +5,8 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Listing, Profile } from '../../ingest/contract.ts';
-import { Gamma } from '../../ingest/gamma.ts';
-import { Metadata, type MetadataTimes } from '../../ingest/metadata.ts';
+import { Gamma } from '../../ingest/metadata/gamma.ts';
+import { Metadata, type MetadataTimes } from '../../ingest/metadata/metadata.ts';
 import {
   CHAIN,
   condition,

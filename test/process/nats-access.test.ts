@@ -15,7 +15,7 @@ import {
   streamState,
 } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { LEDGER_STREAM } from '../../ingest/ledger.ts';
+import { LEDGER_STREAM } from '../../ingest/ledger/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import { findNatsServer } from '../../local/nats-server-binary.ts';

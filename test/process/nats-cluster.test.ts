@@ -14,7 +14,7 @@ import { lastMessage, readRange, storedSince } from '../../infra/nats/reader.ts'
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
-import { LEDGER_STREAM } from '../../ingest/ledger.ts';
+import { LEDGER_STREAM } from '../../ingest/ledger/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { NatsServerMissingError } from '../../local/nats-server-binary.ts';
 import { message, startApi } from '../support/feed-harness.ts';

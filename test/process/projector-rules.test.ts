@@ -9,7 +9,12 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { getMessage } from '../../infra/nats/reader.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import type { Match, Profile, Resolution } from '../../ingest/contract.ts';
-import { emptyBlock, LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
+import {
+  emptyBlock,
+  LEDGER_STREAM,
+  newestMessage,
+  VERSION_HEADER,
+} from '../../ingest/ledger/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import {
   LEASE_TTL_MS,

@@ -14,7 +14,7 @@ import {
   decodeLogs,
   decodeMatchCall,
   type LoggedFill,
-} from '../../ingest/decode.ts';
+} from '../../ingest/events/decode.ts';
 import { type Chain, startChain } from '../../local/devnet/chain.ts';
 import {
   CHAIN_ID,

@@ -4,9 +4,9 @@
  */
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { prefetch, RangeSize, readRange } from '../../ingest/block-range.ts';
-import { TOPICS } from '../../ingest/decode.ts';
-import { connectRpc } from '../../ingest/rpc.ts';
+import { prefetch, RangeSize, readRange } from '../../ingest/chain/block-range.ts';
+import { connectRpc } from '../../ingest/chain/rpc.ts';
+import { TOPICS } from '../../ingest/events/decode.ts';
 import {
   type Call,
   CHAIN,

@@ -1,10 +1,10 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import { readRange } from '../../ingest/block-range.ts';
-import { watchedAddresses } from '../../ingest/chains.ts';
-import { TOPICS } from '../../ingest/decode.ts';
-import { connectRpc, explains } from '../../ingest/rpc.ts';
-import { RpcError } from '../../ingest/rpc-pool.ts';
+import { readRange } from '../../ingest/chain/block-range.ts';
+import { connectRpc, explains } from '../../ingest/chain/rpc.ts';
+import { RpcError } from '../../ingest/chain/rpc-pool.ts';
+import { watchedAddresses } from '../../ingest/events/chains.ts';
+import { TOPICS } from '../../ingest/events/decode.ts';
 import {
   CHAIN,
   factsOfChain,

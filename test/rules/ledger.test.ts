@@ -10,9 +10,9 @@ import {
   messageAt,
   newestMessage,
   storedMessages,
-} from '../../ingest/ledger.ts';
-import { LedgerFencedError, LedgerWriter, settleStart } from '../../ingest/ledger-writer.ts';
-import { planRewind, refuseHalfRewound, rewind } from '../../ingest/rewind.ts';
+} from '../../ingest/ledger/ledger.ts';
+import { LedgerFencedError, LedgerWriter, settleStart } from '../../ingest/ledger/ledger-writer.ts';
+import { planRewind, refuseHalfRewound, rewind } from '../../ingest/ledger/rewind.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { blockHash, blocksOf, ledgerEvents } from '../support/ledger-generator.ts';

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { MempoolSetting, MempoolSource } from '../../ingest/mempool.ts';
+import type { MempoolSetting, MempoolSource } from '../../ingest/pending/mempool.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { OPERATORS } from '../../local/devnet/contracts.ts';
 import { type Broker, startBroker } from '../support/feed-harness.ts';

@@ -9,9 +9,14 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
-import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
-import { TOPICS } from '../../ingest/decode.ts';
-import { type Block, type BlockRange, eventsOf, storedMessages } from '../../ingest/ledger.ts';
+import { chainOf, watchedAddresses } from '../../ingest/events/chains.ts';
+import { TOPICS } from '../../ingest/events/decode.ts';
+import {
+  type Block,
+  type BlockRange,
+  eventsOf,
+  storedMessages,
+} from '../../ingest/ledger/ledger.ts';
 import { openDevnet } from '../../local/devnet/devnet.ts';
 import { Sender } from '../../local/devnet/rpc.ts';
 import type { PlannedMatch, World } from '../../local/devnet/world.ts';

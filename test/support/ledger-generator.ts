@@ -14,8 +14,8 @@ import {
   type MetadataEvent,
   type Resolution,
 } from '../../ingest/contract.ts';
-import { type Block, type BlockRange, emptyBlock } from '../../ingest/ledger.ts';
-import { storeMetadata } from '../../ingest/metadata-stream.ts';
+import { type Block, type BlockRange, emptyBlock } from '../../ingest/ledger/ledger.ts';
+import { storeMetadata } from '../../ingest/metadata/metadata-stream.ts';
 import { generator } from './seed.ts';
 
 export type GeneratorOptions = {

@@ -14,24 +14,24 @@ import { IngestConfig, readConfig } from '../../infra/config.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import { factsOf, readBlock } from '../../ingest/blocks.ts';
-import { chainOf } from '../../ingest/chains.ts';
+import { factsOf, readBlock } from '../../ingest/chain/blocks.ts';
+import { connectRpc } from '../../ingest/chain/rpc.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
-import { FeedWriter } from '../../ingest/feed.ts';
-import { Gamma } from '../../ingest/gamma.ts';
-import { LedgerWriter } from '../../ingest/ledger-writer.ts';
+import { chainOf } from '../../ingest/events/chains.ts';
+import { LedgerWriter } from '../../ingest/ledger/ledger-writer.ts';
+import { Gamma } from '../../ingest/metadata/gamma.ts';
+import { Metadata } from '../../ingest/metadata/metadata.ts';
+import { pendingMetrics, setSource } from '../../ingest/metrics.ts';
+import { FeedWriter } from '../../ingest/pending/feed.ts';
 import {
   connectMempoolNode,
   type MempoolSetting,
   type MempoolSource,
   Subscription,
-} from '../../ingest/mempool.ts';
-import { Metadata } from '../../ingest/metadata.ts';
-import { pendingMetrics, setSource } from '../../ingest/metrics.ts';
-import { Operators } from '../../ingest/operators.ts';
-import { followOther, PendingMatches, restoreFeed } from '../../ingest/pending.ts';
-import { PendingFeed } from '../../ingest/pending-feed.ts';
-import { connectRpc } from '../../ingest/rpc.ts';
+} from '../../ingest/pending/mempool.ts';
+import { Operators } from '../../ingest/pending/operators.ts';
+import { followOther, PendingMatches, restoreFeed } from '../../ingest/pending/pending.ts';
+import { PendingFeed } from '../../ingest/pending/pending-feed.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 import { openDevnet } from '../../local/devnet/devnet.ts';
 import { encodeMatch } from '../../local/devnet/orders.ts';

@@ -8,7 +8,7 @@ import {
   LEDGER_STREAM,
   lastBlock,
   newestMessage,
-} from '../../ingest/ledger.ts';
+} from '../../ingest/ledger/ledger.ts';
 import { blockHash, blocksOf } from './ledger-generator.ts';
 
 /** Appends one message at a time to the end of LEDGER. */

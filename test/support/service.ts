@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
-import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger.ts';
+import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { freePort } from '../../local/ports.ts';
 import { natsToken, serviceUrl } from '../../local/secret.ts';
 import { OpenPositions } from '../../projector/fold.ts';

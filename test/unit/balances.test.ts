@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Balances } from '../../ingest/balances.ts';
+import { Balances } from '../../ingest/chain/balances.ts';
+import { RpcError } from '../../ingest/chain/rpc-pool.ts';
 import type { BalanceBatch } from '../../ingest/contract.ts';
-import { RpcError } from '../../ingest/rpc-pool.ts';
 import { silent, wallet } from './gamma-harness.ts';
 
 const ended: AbortController[] = [];

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, IngestConfig, readConfig } from '../../infra/config.ts';
 import { UsageError } from '../../infra/expected.ts';
-import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { readCommand } from '../../ingest/cli.ts';
-import { TOPICS, WATCHED_TOPICS } from '../../ingest/decode.ts';
+import { chainOf, watchedAddresses } from '../../ingest/events/chains.ts';
+import { TOPICS, WATCHED_TOPICS } from '../../ingest/events/decode.ts';
 
 const V1_EXCHANGE = '0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E';
 const V1_NEG_RISK = '0xC5d563A36AE78145C45a50134d48A1215220f80a';

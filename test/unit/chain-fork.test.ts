@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Contradictions, FinalReorgError } from '../../ingest/final-blocks.ts';
-import type { BlockRef } from '../../ingest/ledger.ts';
+import type { BlockRef } from '../../ingest/ledger/ledger.ts';
 import { hash } from './feed-matches.ts';
 
 const held = (number: number): BlockRef => ({ number, hash: hash(number) });

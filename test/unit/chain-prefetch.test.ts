@@ -1,8 +1,8 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
-import { prefetch, RANGES_AHEAD, RangeSize } from '../../ingest/block-range.ts';
-import { RpcError } from '../../ingest/rpc-pool.ts';
+import { prefetch, RANGES_AHEAD, RangeSize } from '../../ingest/chain/block-range.ts';
+import { RpcError } from '../../ingest/chain/rpc-pool.ts';
 
 const FEW = { logs: 0, transactions: 0 };
 

@@ -9,7 +9,7 @@ import {
   decodeMatchCall,
   MATCH_ORDERS_ABI,
   makersOfCall,
-} from '../../ingest/decode.ts';
+} from '../../ingest/events/decode.ts';
 import { atlas, EXCHANGE, POLYGON, WATCHED } from './fixtures.ts';
 
 const BUY = 0;

@@ -8,7 +8,7 @@ import {
   decodeOrderFilled,
   type RefusalReason,
   TOPICS,
-} from '../../ingest/decode.ts';
+} from '../../ingest/events/decode.ts';
 import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
 import single from '../fixtures/single-orderfilled-logs.json' with { type: 'json' };
 import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtures.ts';

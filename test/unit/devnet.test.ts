@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { toEventSelector } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
-import { chainOf } from '../../ingest/chains.ts';
-import { TOPICS as INGEST_TOPICS } from '../../ingest/decode.ts';
+import { chainOf } from '../../ingest/events/chains.ts';
+import { TOPICS as INGEST_TOPICS } from '../../ingest/events/decode.ts';
 import artifacts from '../../local/devnet/artifacts.json' with { type: 'json' };
 import {
   CHAIN_ID,

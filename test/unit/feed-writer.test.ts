@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { FeedWriter, type ShownMatch } from '../../ingest/feed.ts';
+import { FeedWriter, type ShownMatch } from '../../ingest/pending/feed.ts';
 import { address, fill, hash, market } from './feed-matches.ts';
 
 /** A writer whose metadata never arrives; records how long each match would have waited for it. */

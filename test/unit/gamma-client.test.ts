@@ -1,6 +1,6 @@
 /** The client of the metadata API over real HTTP, with the quirks and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Gamma, GammaError, type GammaOptions, parseListing } from '../../ingest/gamma.ts';
+import { Gamma, GammaError, type GammaOptions, parseListing } from '../../ingest/metadata/gamma.ts';
 import {
   condition,
   derived,

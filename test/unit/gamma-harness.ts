@@ -8,7 +8,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { pino } from 'pino';
 import type { Hex } from 'viem';
-import { positionIds } from '../../ingest/token-ids.ts';
+import { positionIds } from '../../ingest/events/token-ids.ts';
 
 export type MarketGiven = {
   readonly conditionId: string;

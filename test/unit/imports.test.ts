@@ -8,15 +8,15 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ingest: ['infra/', 'infra/nats/'],
   projector: [
     'ingest/contract.ts',
-    'ingest/ledger.ts',
-    'ingest/whole-ledger.ts',
+    'ingest/ledger/ledger.ts',
+    'ingest/ledger/whole-ledger.ts',
     'ingest/streams.ts',
     'infra/',
     'infra/nats/',
   ],
   api: [
     'ingest/contract.ts',
-    'ingest/ledger.ts',
+    'ingest/ledger/ledger.ts',
     'ingest/streams.ts',
     'projector/contract.ts',
     'infra/',
@@ -29,7 +29,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     ...['api/', 'api/analytics/', 'api/auth/', 'api/feed/', 'api/streams/'],
     ...['infra/', 'infra/analyst/'],
   ],
-  ops: ['api/auth/', 'infra/', 'infra/nats/', 'ingest/', 'projector/'],
+  ops: ['api/auth/', 'infra/', 'infra/nats/', 'ingest/', 'ingest/ledger/', 'projector/'],
   sql: ['infra/', 'infra/nats/'],
   infra: [],
   // Composes the service; the devnet implements a chain.
@@ -43,7 +43,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   'local/devnet': [
     ...['infra/loopback.ts', 'infra/process.ts', 'local/lock.ts', 'local/ports.ts'],
-    'ingest/token-ids.ts',
+    'ingest/events/token-ids.ts',
   ],
 };
 

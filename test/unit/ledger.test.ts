@@ -13,7 +13,7 @@ import {
   eventsOf,
   UnreadableLedgerError,
   VERSION_HEADER,
-} from '../../ingest/ledger.ts';
+} from '../../ingest/ledger/ledger.ts';
 import { blocksOf, ledgerEvents, rangeOf } from '../support/ledger-generator.ts';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures');

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import { HashLookups } from '../../ingest/mempool.ts';
+import { HashLookups } from '../../ingest/pending/mempool.ts';
 
 const ended: AbortController[] = [];
 afterEach(() => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { refuses, shapeOf } from '../../ingest/mempool.ts';
-import { RpcError } from '../../ingest/rpc-pool.ts';
+import { RpcError } from '../../ingest/chain/rpc-pool.ts';
+import { refuses, shapeOf } from '../../ingest/pending/mempool.ts';
 
 describe('shapeOf', () => {
   test.each([

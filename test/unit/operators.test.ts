@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import type { Kv } from '../../infra/nats/kv.ts';
-import { Operators } from '../../ingest/operators.ts';
+import { Operators } from '../../ingest/pending/operators.ts';
 
 const [ANNE, BEN] = ['a', 'b'].map((digit) => `0x${digit.repeat(40)}`) as [string, string];
 const [HERE, THERE] = ['1', '2'].map((digit) => `0x${digit.repeat(40)}`) as [string, string];

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { differences } from '../../ingest/pending.ts';
+import { differences } from '../../ingest/pending/pending.ts';
 import { fill, match } from './feed-matches.ts';
 
 const shown = match(1, { taker: fill(1), makers: [fill(2), fill(3)] });

@@ -1,11 +1,11 @@
 import pino from 'pino';
 import { Registry } from 'prom-client';
 import { describe, expect, test, vi } from 'vitest';
-import type { LocatedMatch } from '../../ingest/blocks.ts';
+import type { LocatedMatch } from '../../ingest/chain/blocks.ts';
 import { type FeedMatch, type FeedSequel, feedMessageId } from '../../ingest/contract.ts';
-import type { Receipt } from '../../ingest/mempool.ts';
 import { pendingMetrics } from '../../ingest/metrics.ts';
-import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
+import type { Receipt } from '../../ingest/pending/mempool.ts';
+import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending/pending.ts';
 import { address, fill, hash, market, match } from './feed-matches.ts';
 
 const SENDER = address(77);

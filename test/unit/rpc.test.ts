@@ -5,8 +5,8 @@ import { json } from 'node:stream/consumers';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import { connectRpc, RangeLog, Transaction } from '../../ingest/rpc.ts';
-import { RpcError, RpcPool } from '../../ingest/rpc-pool.ts';
+import { connectRpc, RangeLog, Transaction } from '../../ingest/chain/rpc.ts';
+import { RpcError, RpcPool } from '../../ingest/chain/rpc-pool.ts';
 import receipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 import atlas from '../fixtures/atlas-0001-tx.json' with { type: 'json' };
 

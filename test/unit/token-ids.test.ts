@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { encodePacked, type Hex, keccak256 } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { parseListing } from '../../ingest/gamma.ts';
-import { positionIds, TokenMap } from '../../ingest/token-ids.ts';
+import { positionIds, TokenMap } from '../../ingest/events/token-ids.ts';
+import { parseListing } from '../../ingest/metadata/gamma.ts';
 import hourly from '../fixtures/gamma-market-btc-hourly-resolved.json' with { type: 'json' };
 import politics from '../fixtures/gamma-market-politics-include_tag.json' with { type: 'json' };
 import { runs } from './fixtures.ts';

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
-import { storedMessages } from '../../../ingest/ledger.ts';
+import { storedMessages } from '../../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../../local/nats-server.ts';
 import { SMALL_YOUNG_SPACE } from '../../../local/service.ts';
 import { type Devnet, start, temporaryDirectory } from '../../support/service.ts';

@@ -4,7 +4,7 @@
  * blocks. Prints one JSON line.
  */
 
-import { WATCHED_TOPICS } from '../../../ingest/decode.ts';
+import { WATCHED_TOPICS } from '../../../ingest/events/decode.ts';
 import {
   CONDITIONAL_TOKENS,
   EXCHANGE,

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { TOPICS } from '../../../ingest/decode.ts';
+import { TOPICS } from '../../../ingest/events/decode.ts';
 import { CHAIN_ID, EXCHANGE, NEG_RISK_EXCHANGE } from '../../../local/devnet/contracts.ts';
 import { SMALL_YOUNG_SPACE } from '../../../local/service.ts';
 import { type Devnet, rpc, start, temporaryDirectory } from '../../support/service.ts';

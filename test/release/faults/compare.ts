@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Nats } from '../../../infra/nats/connection.ts';
 import { storedSince } from '../../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../../ingest/contract.ts';
-import { type Block, eventsOf, lastBlock, storedMessages } from '../../../ingest/ledger.ts';
+import { type Block, eventsOf, lastBlock, storedMessages } from '../../../ingest/ledger/ledger.ts';
 import { blockHash, type Fact, type FactFill } from './chain-facts.ts';
 
 const SHOWN_MAX = 5;

@@ -6,7 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
-import { newestMessage } from '../../../ingest/ledger.ts';
+import { newestMessage } from '../../../ingest/ledger/ledger.ts';
 import { Random } from '../../../local/devnet/random.ts';
 import { answered } from '../../support/service.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';

@@ -8,7 +8,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connectNats, type Nats, streamState } from '../../../infra/nats/connection.ts';
-import { LEDGER_STREAM, newestMessage } from '../../../ingest/ledger.ts';
+import { LEDGER_STREAM, newestMessage } from '../../../ingest/ledger/ledger.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
 import { Random } from '../../../local/devnet/random.ts';
 import { Front } from '../../support/front.ts';

@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
-import { newestMessage } from '../../../ingest/ledger.ts';
+import { newestMessage } from '../../../ingest/ledger/ledger.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
 import { startNatsServer } from '../../../local/nats-server.ts';
 import { freePort } from '../../../local/ports.ts';

@@ -12,10 +12,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { upTo } from '../infra/lru.ts';
-import type { Nats } from '../infra/nats/connection.ts';
-import { readRange, type StreamMessage } from '../infra/nats/reader.ts';
-import type { LocatedMatch } from './blocks.ts';
+import { upTo } from '../../infra/lru.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { readRange, type StreamMessage } from '../../infra/nats/reader.ts';
+import type { LocatedMatch } from '../chain/blocks.ts';
 import {
   decodeFeedEvent,
   FEED_MATCH_SUBJECT,
@@ -29,12 +29,12 @@ import {
   feedMessageId,
   feedSequelId,
   type VoidReason,
-} from './contract.ts';
-import type { MatchedFill } from './decode.ts';
+} from '../contract.ts';
+import type { MatchedFill } from '../events/decode.ts';
+import { storedMessages } from '../ledger/ledger.ts';
+import type { PendingMetrics } from '../metrics.ts';
 import type { FeedWriter } from './feed.ts';
-import { storedMessages } from './ledger.ts';
 import type { MempoolNode } from './mempool.ts';
-import type { PendingMetrics } from './metrics.ts';
 
 /** Enough for half an hour at 10 matches per second, or for the 20 s until finality at 500 per second. */
 export const PENDING_MATCHES_MAX = 20_000;

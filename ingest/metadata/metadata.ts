@@ -6,10 +6,9 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { upTo } from '../infra/lru.ts';
-import type { Nats } from '../infra/nats/connection.ts';
-import { retry } from '../infra/retry.ts';
-import type { Chain } from './chains.ts';
+import { upTo } from '../../infra/lru.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { retry } from '../../infra/retry.ts';
 import {
   type FeedMatch,
   type FeedTrader,
@@ -17,12 +16,13 @@ import {
   type Listing,
   type Profile,
   winningOutcome,
-} from './contract.ts';
+} from '../contract.ts';
+import type { Chain } from '../events/chains.ts';
+import { TokenMap } from '../events/token-ids.ts';
+import type { Block } from '../ledger/ledger.ts';
 import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
-import type { Block } from './ledger.ts';
 import { MetadataCache } from './metadata-cache.ts';
 import { restoreMetadata, unansweredBlocks } from './metadata-stream.ts';
-import { TokenMap } from './token-ids.ts';
 
 const RESOLUTIONS_MAX = 500_000;
 /** About 1.2 KB each; enough for the markets that trade today. */

@@ -2,11 +2,11 @@
  * Reads LEDGER and its archive as one log, because `npm run export -- --trim` removes archived messages from LEDGER. Used by
  * readers that start at the first block or look up an old one.
  */
-import type { Nats } from '../infra/nats/connection.ts';
-import { type Kv, openKv } from '../infra/nats/kv.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { type Kv, openKv } from '../../infra/nats/kv.ts';
+import { INGEST_BUCKET } from '../streams.ts';
 import { Archive, ArchiveError } from './archive.ts';
 import { type BlockRange, type BlocksMessage, messageAt, oldestBlocks } from './ledger.ts';
-import { INGEST_BUCKET } from './streams.ts';
 
 /** Key of the newest block of each --trim, separated by commas. */
 const TRIMMED_KEY = 'trimmed_to';

@@ -13,23 +13,23 @@ import {
   type LocatedMatch,
   ordersOf,
   readBlock,
-} from './blocks.ts';
-import type { Chain } from './chains.ts';
-import { type FeedMatch, feedMessageId } from './contract.ts';
+} from '../chain/blocks.ts';
+import type { Rpc, Transaction } from '../chain/rpc.ts';
+import { type FeedMatch, feedMessageId } from '../contract.ts';
+import type { Chain } from '../events/chains.ts';
 import {
   type CalledFill,
   type CalledMatch,
   DecodeError,
   decodeMatchCall,
   MATCH_ORDERS_SELECTOR,
-} from './decode.ts';
+} from '../events/decode.ts';
+import type { Metadata } from '../metadata/metadata.ts';
+import type { PendingMetrics } from '../metrics.ts';
 import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
 import type { MempoolSource } from './mempool.ts';
-import type { Metadata } from './metadata.ts';
-import type { PendingMetrics } from './metrics.ts';
 import type { Operators } from './operators.ts';
 import { type BlockTime, matchIdOf, type PendingMatches } from './pending.ts';
-import type { Rpc, Transaction } from './rpc.ts';
 
 /** Heads farther behind than this are not read for the feed; their matches are shown once final. */
 const HEADS_BEHIND_MAX = 4;

@@ -9,10 +9,10 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { numberToHex } from 'viem';
 import { z } from 'zod';
-import type { IngestConfig, MEMPOOL_SOURCES } from '../infra/config.ts';
-import { upTo } from '../infra/lru.ts';
-import { parsed, Quantity, Transaction } from './rpc.ts';
-import { type PoolOptions, RpcError, RpcPool, withoutCredentials } from './rpc-pool.ts';
+import type { IngestConfig, MEMPOOL_SOURCES } from '../../infra/config.ts';
+import { upTo } from '../../infra/lru.ts';
+import { parsed, Quantity, Transaction } from '../chain/rpc.ts';
+import { type PoolOptions, RpcError, RpcPool, withoutCredentials } from '../chain/rpc-pool.ts';
 
 /** A connection is replaced after this long without a new head; blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;

@@ -6,8 +6,8 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
-import { beginningOf, boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
-import { createSlots } from '../infra/slots.ts';
+import { beginningOf, boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
+import { createSlots } from '../../infra/slots.ts';
 import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
 
 const REQUEST_MS_MAX = 10_000;

@@ -3,12 +3,14 @@
  * ingest may write: a message of another one stops this one. docs/decisions/0001-processes-and-logs.md.
  */
 import { randomUUID } from 'node:crypto';
-import { ExpectedError } from '../infra/expected.ts';
-import type { Nats } from '../infra/nats/connection.ts';
-import type { Kv } from '../infra/nats/kv.ts';
-import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
-import { type BlockFacts, blockOf } from './blocks.ts';
-import type { Hash } from './contract.ts';
+import { ExpectedError } from '../../infra/expected.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import type { Kv } from '../../infra/nats/kv.ts';
+import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
+import { type BlockFacts, blockOf } from '../chain/blocks.ts';
+import type { BlockHead } from '../chain/rpc.ts';
+import type { Hash } from '../contract.ts';
+import { FEED_START_KEY } from '../streams.ts';
 import {
   type Block,
   type EncodedRange,
@@ -19,8 +21,6 @@ import {
   oldestBlocks,
   RangeEncoder,
 } from './ledger.ts';
-import type { BlockHead } from './rpc.ts';
-import { FEED_START_KEY } from './streams.ts';
 
 const START_KEY = 'start_block';
 /**

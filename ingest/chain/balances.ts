@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import type { BalanceBatch } from './contract.ts';
+import type { BalanceBatch } from '../contract.ts';
 import type { Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 

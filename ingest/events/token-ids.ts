@@ -7,10 +7,10 @@
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { encodePacked, type Hex } from 'viem';
-import { keccak256Hex } from '../infra/keccak.ts';
-import { upTo } from '../infra/lru.ts';
+import { keccak256Hex } from '../../infra/keccak.ts';
+import { upTo } from '../../infra/lru.ts';
+import type { Hash, Listing } from '../contract.ts';
 import type { Chain } from './chains.ts';
-import type { Hash, Listing } from './contract.ts';
 
 /** Prime of the alt_bn128 base field. */
 const P = 21888242871839275222246405745257275088696311157297823662689037894645226208583n;

@@ -17,7 +17,7 @@ import {
 } from 'hyparquet';
 import { type BasicType, fileWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
 import { z } from 'zod';
-import { Hash, Index } from './contract.ts';
+import { Hash, Index } from '../contract.ts';
 import {
   type Block,
   type BlockRange,

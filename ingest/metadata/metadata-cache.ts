@@ -8,8 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
-import { upTo } from '../infra/lru.ts';
-import { retry } from '../infra/retry.ts';
+import { upTo } from '../../infra/lru.ts';
+import { retry } from '../../infra/retry.ts';
 
 const GATHER_MS = 10;
 /** Most keys without a response; about 150 bytes each. */

@@ -6,10 +6,10 @@
  * exchange takes precedence.
  */
 import { z } from 'zod';
-import { NatsUnavailableError } from '../infra/nats/connection.ts';
-import type { Kv } from '../infra/nats/kv.ts';
-import { retry } from '../infra/retry.ts';
-import { Address } from './contract.ts';
+import { NatsUnavailableError } from '../../infra/nats/connection.ts';
+import type { Kv } from '../../infra/nats/kv.ts';
+import { retry } from '../../infra/retry.ts';
+import { Address } from '../contract.ts';
 
 const KEY = 'operators';
 

@@ -4,7 +4,7 @@
  * published, so they have to be configured.
  */
 import type { Hex } from 'viem';
-import { ConfigError, type IngestConfig } from '../infra/config.ts';
+import { ConfigError, type IngestConfig } from '../../infra/config.ts';
 
 export type Chain = {
   readonly id: number;

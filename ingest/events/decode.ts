@@ -16,8 +16,8 @@ import {
   toEventSelector,
   toFunctionSelector,
 } from 'viem';
-import { keccak256Hex } from '../infra/keccak.ts';
-import { AMOUNT_MAX } from './contract.ts';
+import { keccak256Hex } from '../../infra/keccak.ts';
+import { AMOUNT_MAX } from '../contract.ts';
 
 export const MATCH_ORDERS_ABI = parseAbi([
   'struct Order { uint256 salt; address maker; address signer; uint256 tokenId; uint256 makerAmount; uint256 takerAmount; uint8 side; uint8 signatureType; uint256 timestamp; bytes32 metadata; bytes32 builder; bytes signature; }',

@@ -4,17 +4,17 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { firstMessageAtOrAfter, lastMessage, readRange } from '../infra/nats/reader.ts';
-import type { StreamWriter } from '../infra/nats/writer.ts';
-import type { Resolution } from './contract.ts';
+import { type Nats, streamState } from '../../infra/nats/connection.ts';
+import { firstMessageAtOrAfter, lastMessage, readRange } from '../../infra/nats/reader.ts';
+import type { StreamWriter } from '../../infra/nats/writer.ts';
+import type { Resolution } from '../contract.ts';
 import {
   decodeObservation,
   encodeObservation,
   METADATA_STREAM,
   type MetadataEvent,
   metadataSubject,
-} from './contract.ts';
+} from '../contract.ts';
 import {
   type Block,
   decodeRange,
@@ -23,7 +23,7 @@ import {
   newestMessage,
   RESOLUTIONS_SUBJECT,
   storedMessages,
-} from './ledger.ts';
+} from '../ledger/ledger.ts';
 
 /** Read at a time, from the newest messages to the oldest. */
 const READ_SEQUENCES = 10_000;

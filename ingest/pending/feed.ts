@@ -4,10 +4,10 @@
  * and read back from the stream after a restart.
  */
 import { LRUCache } from 'lru-cache';
-import { upTo } from '../infra/lru.ts';
-import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { firstMessageAtOrAfter, type StreamMessage, storedSince } from '../infra/nats/reader.ts';
-import type { StreamWriter } from '../infra/nats/writer.ts';
+import { upTo } from '../../infra/lru.ts';
+import { type Nats, streamState } from '../../infra/nats/connection.ts';
+import { firstMessageAtOrAfter, type StreamMessage, storedSince } from '../../infra/nats/reader.ts';
+import type { StreamWriter } from '../../infra/nats/writer.ts';
 import {
   type AboutMatch,
   type Address,
@@ -22,9 +22,9 @@ import {
   type FeedSequel,
   feedSequelId,
   type Hash,
-} from './contract.ts';
-import type { CalledFill, MatchedFill } from './decode.ts';
-import type { Metadata } from './metadata.ts';
+} from '../contract.ts';
+import type { CalledFill, MatchedFill } from '../events/decode.ts';
+import type { Metadata } from '../metadata/metadata.ts';
 
 /** Ids of matches and of their sequels. */
 const IDS_MAX = 400_000;

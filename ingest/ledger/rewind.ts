@@ -4,9 +4,9 @@
  * It cannot undo what consumers have read: docs/operations.md explains how to rebuild their data.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Nats } from '../infra/nats/connection.ts';
-import type { Kv } from '../infra/nats/kv.ts';
-import { removeMessages } from '../infra/nats/streams.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import type { Kv } from '../../infra/nats/kv.ts';
+import { removeMessages } from '../../infra/nats/streams.ts';
 import {
   type Block,
   type BlockRange,

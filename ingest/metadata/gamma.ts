@@ -14,8 +14,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { beginningOf, boundedBody, ResponseTooLongError } from '../infra/bounded-body.ts';
-import { type Hash, Listing, Profile } from './contract.ts';
+import { beginningOf, boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
+import { type Hash, Listing, Profile } from '../contract.ts';
 
 /** Ids in one request. Keeps the URL below 8 KB, which servers and proxies accept. */
 export const GAMMA_BATCH_MAX = 50;

@@ -6,12 +6,12 @@
  */
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import { NatsUnavailableError } from '../infra/nats/connection.ts';
-import { retry } from '../infra/retry.ts';
+import { NatsUnavailableError } from '../../infra/nats/connection.ts';
+import { retry } from '../../infra/retry.ts';
+import { type Chain, watchedAddresses } from '../events/chains.ts';
+import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from '../events/decode.ts';
 import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
 import type { RawBlock } from './blocks.ts';
-import { type Chain, watchedAddresses } from './chains.ts';
-import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from './decode.ts';
 import {
   type BlockHead,
   covers,

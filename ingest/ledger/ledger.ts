@@ -5,8 +5,8 @@
  */
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
-import { ExpectedError } from '../infra/expected.ts';
-import { type Nats, streamState } from '../infra/nats/connection.ts';
+import { ExpectedError } from '../../infra/expected.ts';
+import { type Nats, streamState } from '../../infra/nats/connection.ts';
 import {
   getMessage,
   readRange,
@@ -14,8 +14,8 @@ import {
   StreamDamagedError,
   type StreamMessage,
   storedSince,
-} from '../infra/nats/reader.ts';
-import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from './contract.ts';
+} from '../../infra/nats/reader.ts';
+import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from '../contract.ts';
 
 export const LEDGER_STREAM = 'LEDGER';
 /** `ledger.block.<has matches>.<has resolutions>`, each 0 or 1. */

@@ -4,7 +4,7 @@
  * tokens, and on demand the orders behind the fills.
  */
 import type { Hex } from 'viem';
-import { type Chain, watchedAddresses } from './chains.ts';
+import { type Chain, watchedAddresses } from '../events/chains.ts';
 import {
   type CalledFill,
   type ChainLog,
@@ -17,9 +17,9 @@ import {
   type LoggedMatch,
   type LoggedOperator,
   type LoggedResolution,
-} from './decode.ts';
-import type { Block } from './ledger.ts';
-import type { Metadata } from './metadata.ts';
+} from '../events/decode.ts';
+import type { Block } from '../ledger/ledger.ts';
+import type { Metadata } from '../metadata/metadata.ts';
 import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
 export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
