@@ -17,7 +17,7 @@ import {
   readRange,
   retryReads,
 } from './chain/block-range.ts';
-import { type BlockFacts, blockOf, factsOf, nothingIn, refusalsOf } from './chain/blocks.ts';
+import { type BlockFacts, factsOf, nothingIn, refusalsOf } from './chain/blocks.ts';
 import type { Header, RangeLog, Rpc } from './chain/rpc.ts';
 import { RpcError } from './chain/rpc-pool.ts';
 import type { Chain } from './events/chains.ts';
@@ -31,7 +31,12 @@ import {
   newestMessage,
   RangeEncoder,
 } from './ledger/ledger.ts';
-import type { FinalBlock, LedgerEnd, LedgerWriter } from './ledger/ledger-writer.ts';
+import {
+  blockOf,
+  type FinalBlock,
+  type LedgerEnd,
+  type LedgerWriter,
+} from './ledger/ledger-writer.ts';
 import type { Metadata } from './metadata/metadata.ts';
 import type { FinalBlocksProgress } from './metrics.ts';
 

@@ -18,8 +18,6 @@ import {
   type LoggedOperator,
   type LoggedResolution,
 } from '../events/decode.ts';
-import type { Block } from '../ledger/ledger.ts';
-import type { Metadata } from '../metadata/metadata.ts';
 import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
 export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
@@ -56,7 +54,13 @@ export type RawBlock = {
   readonly logs: readonly ChainLog[];
 };
 
-type Markets = Pick<Metadata, 'outcomeOf' | 'conditionOfToken'>;
+/** Finds the market of a token. */
+type Markets = {
+  /** The outcome index of a token in a condition; undefined if it is none of its tokens. */
+  readonly outcomeOf: (conditionId: string, token: string, exchange: string) => 0 | 1 | undefined;
+  /** May wait for the metadata API; undefined if nobody knows the token. */
+  readonly conditionOfToken: (token: string) => Promise<Hex | undefined>;
+};
 
 /** Reads a block and its logs; undefined while the node does not have it. */
 export async function readBlock(
@@ -120,42 +124,6 @@ export function refusalsOf({ refused }: DecodedLogs): Refusal[] {
 /** The facts of a block without events. */
 export function nothingIn(block: BlockHead): BlockFacts {
   return { block, matches: [], resolutions: [], operators: [], refused: [] };
-}
-
-/** A block as it is stored in LEDGER. */
-export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
-  const { number, hash, timestamp } = block;
-  const at = { blockNumber: number, blockTime: timestamp };
-  return {
-    number,
-    hash,
-    time: timestamp,
-    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
-      kind: 'match',
-      ...at,
-      txHash,
-      logIndex,
-      exchange,
-      conditionId,
-      fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
-    })),
-    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
-      kind: 'resolution',
-      ...at,
-      txHash,
-      logIndex,
-      conditionId,
-      payouts: [...payouts] as [bigint, bigint],
-    })),
-    refused: refused.map(({ txHash, logIndex, error, logs }) => ({
-      kind: 'refused',
-      reason: error.reason,
-      blockNumber: number,
-      txHash,
-      logIndex,
-      detail: JSON.stringify(logs),
-    })),
-  };
 }
 
 /** The orders behind a match by their hashes; empty if its calldata does not contain them. */

@@ -7,7 +7,7 @@ import { ExpectedError } from '../../infra/expected.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import type { Kv } from '../../infra/nats/kv.ts';
 import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
-import { type BlockFacts, blockOf } from '../chain/blocks.ts';
+import type { BlockFacts } from '../chain/blocks.ts';
 import type { BlockHead } from '../chain/rpc.ts';
 import type { Hash } from '../contract.ts';
 import { FEED_START_KEY } from '../streams.ts';
@@ -98,6 +98,42 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   return new LedgerStateError(
     `backfill --from-block ${wanted}: LEDGER begins with block ${start}${end}. ${why}.`,
   );
+}
+
+/** A block as it is stored in LEDGER. */
+export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
+  const { number, hash, timestamp } = block;
+  const at = { blockNumber: number, blockTime: timestamp };
+  return {
+    number,
+    hash,
+    time: timestamp,
+    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
+      kind: 'match',
+      ...at,
+      txHash,
+      logIndex,
+      exchange,
+      conditionId,
+      fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
+    })),
+    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
+      kind: 'resolution',
+      ...at,
+      txHash,
+      logIndex,
+      conditionId,
+      payouts: [...payouts] as [bigint, bigint],
+    })),
+    refused: refused.map(({ txHash, logIndex, error, logs }) => ({
+      kind: 'refused',
+      reason: error.reason,
+      blockNumber: number,
+      txHash,
+      logIndex,
+      detail: JSON.stringify(logs),
+    })),
+  };
 }
 
 /** A final block; `facts` if it has events. */

@@ -2,10 +2,11 @@ import pino from 'pino';
 import type { Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
-import { blockOf, factsOf, ordersOf, type RawBlock } from '../../ingest/chain/blocks.ts';
+import { factsOf, ordersOf, type RawBlock } from '../../ingest/chain/blocks.ts';
 import { chainOf } from '../../ingest/events/chains.ts';
 import { decodeMatchCall } from '../../ingest/events/decode.ts';
 import { TokenMap } from '../../ingest/events/token-ids.ts';
+import { blockOf } from '../../ingest/ledger/ledger-writer.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 
 const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' }));

@@ -85,6 +85,21 @@ test('the core imports nothing of the extras, but the list of what is mounted', 
   expect(found).toEqual([['api/main.ts', 'apps/mounts.ts']]);
 });
 
+/** The rooms of ingest: each may import those before it, and the files that say what ingest publishes. */
+const ROOMS = ['events', 'chain', 'ledger', 'metadata', 'pending'];
+
+test('the rooms of ingest import each other in one direction', () => {
+  const roomOf = (path: string) => ROOMS.findIndex((room) => dirname(path) === `ingest/${room}`);
+  const shared = ['contract', 'streams', 'metrics'].map((name) => `ingest/${name}.ts`);
+  const wrong = files.flatMap((file) =>
+    importsOf(file)
+      .filter((one) => roomOf(file.path) >= 0 && one.startsWith('ingest/'))
+      .filter((one) => (roomOf(one) < 0 ? !shared.includes(one) : roomOf(one) > roomOf(file.path)))
+      .map((one) => `${file.path} imports ${one}`),
+  );
+  expect(wrong).toEqual([]);
+});
+
 test('there are no import cycles', () => {
   expect(importCycles(files)).toEqual([]);
 });
