@@ -13,14 +13,14 @@ import { openKv } from '../infra/nats/kv.ts';
 import { watchStates } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { createStreams } from '../ingest/streams.ts';
-import { createApp } from './app.ts';
 import { KEYS_BUCKET, openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
 import { Feed } from './feed/route.ts';
-import { createReadiness, notReady } from './health.ts';
-import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
-import { createLimitedServer } from './server.ts';
+import { createLimitedServer } from './http/server.ts';
+import { createApp } from './service/app.ts';
+import { createReadiness, notReady } from './service/health.ts';
+import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './service/metrics.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { openStreams } from './streams/endpoints.ts';
 

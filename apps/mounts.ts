@@ -1,5 +1,5 @@
 /** Everything that the server of the API serves beside it. */
-import type { Mount } from '../api/mount.ts';
+import type { Mount } from '../api/http/mount.ts';
 import { mcpMount } from './mcp/route.ts';
 import { type PageFacts, pageMount } from './page.ts';
 import { pictureMount } from './reference/pictures.ts';

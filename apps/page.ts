@@ -11,9 +11,9 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build, stop } from 'esbuild';
 import type { RequestHandler, Response } from 'express';
-import { Problem } from '../api/errors.ts';
-import { asDocument, type Mount } from '../api/mount.ts';
-import { codingFor } from '../api/response.ts';
+import { Problem } from '../api/http/errors.ts';
+import { asDocument, type Mount } from '../api/http/mount.ts';
+import { codingFor } from '../api/http/response.ts';
 
 const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';

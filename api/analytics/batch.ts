@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { ADDRESS } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { ADDRESS } from '../http/parameters.ts';
 import type { Call } from './call.ts';
 import { checksummed, safeInteger } from './format.ts';
 import { marksSql, valueSql } from './marks.ts';

@@ -3,8 +3,8 @@
  * but has a projection by time.
  */
 import { z } from 'zod';
-import { endpoint } from '../endpoint.ts';
-import { integer } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { integer } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond } from './format.ts';
 import { MarketV2, readMarketsV2 } from './market-object.ts';

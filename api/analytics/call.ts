@@ -1,7 +1,7 @@
 /** The context of the analytics endpoints, and the settings for shared responses. */
 import type { Select } from '../../infra/clickhouse.ts';
-import type { Answers } from '../answers.ts';
-import type { Context, KeepRequest } from '../endpoint.ts';
+import type { Answers } from '../http/answers.ts';
+import type { Context, KeepRequest } from '../http/endpoint.ts';
 import type { LeaderboardCache } from './leaderboard-cache.ts';
 import type { Metadata } from './metadata-cache.ts';
 

@@ -5,8 +5,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { inOrder, instant, marketKey, oneOf } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { inOrder, instant, marketKey, oneOf } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { findKnownMarket, readResolutions } from './market-object.ts';

@@ -3,7 +3,7 @@
  * shift the next page. An element whose key changes (a market that is traded, a trader on a refreshed board)
  * can be repeated or omitted.
  */
-import { parameter } from '../parameters.ts';
+import { parameter } from '../http/parameters.ts';
 
 const ALLOWED = 'a cursor from the Link header or next_cursor of a response';
 const UINT32_MAX = 4_294_967_295;

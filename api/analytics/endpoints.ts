@@ -1,5 +1,5 @@
 /** All analytics endpoints, in the order of the documentation. */
-import type { Endpoint } from '../endpoint.ts';
+import type { Endpoint } from '../http/endpoint.ts';
 import { tradersBatch } from './batch.ts';
 import { biggestTradesV2 } from './biggest-trades.ts';
 import type { Call } from './call.ts';

@@ -5,9 +5,9 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { Problem } from '../errors.ts';
-import { address, inOrder, instant, oneOf } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { Problem } from '../http/errors.ts';
+import { address, inOrder, instant, oneOf } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { marketsOf, valueAt } from './marks.ts';

@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint, Page } from '../endpoint.ts';
-import { integer, marketKey, oneOf, order } from '../parameters.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
+import { integer, marketKey, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { holderCursor } from './cursors.ts';
 import { percent, price, safeInteger } from './format.ts';

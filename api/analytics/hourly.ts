@@ -5,8 +5,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint, Page } from '../endpoint.ts';
-import { address, inOrder, instant, integer, order, slug } from '../parameters.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
+import { address, inOrder, instant, integer, order, slug } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { hourCursor } from './cursors.ts';
 import { hourText, safeInteger } from './format.ts';

@@ -4,10 +4,10 @@
  * consistent, and no older than a slow board can be.
  */
 import { LRUCache } from 'lru-cache';
-import { createAnswers } from '../answers.ts';
-import type { KeepRequest } from '../endpoint.ts';
-import { Problem } from '../errors.ts';
-import type { Encoded } from '../response.ts';
+import { createAnswers } from '../http/answers.ts';
+import type { KeepRequest } from '../http/endpoint.ts';
+import { Problem } from '../http/errors.ts';
+import type { Encoded } from '../http/response.ts';
 
 const PAGES_BYTES_MAX = 32 * 1024 * 1024;
 const COUNTS_MAX = 500;

@@ -8,8 +8,8 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
-import { endpoint, type KeepRequest, Page } from '../endpoint.ts';
-import { tierRequired } from '../errors.ts';
+import { endpoint, type KeepRequest, Page } from '../http/endpoint.ts';
+import { tierRequired } from '../http/errors.ts';
 import {
   decimal,
   inOrder,
@@ -19,7 +19,7 @@ import {
   oneOfAnyCase,
   order,
   slug,
-} from '../parameters.ts';
+} from '../http/parameters.ts';
 import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';

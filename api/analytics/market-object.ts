@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
-import { Problem } from '../errors.ts';
-import type { MarketKey } from '../parameters.ts';
+import { Problem } from '../http/errors.ts';
+import type { MarketKey } from '../http/parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import type { Listing, ListingKey } from './metadata-cache.ts';

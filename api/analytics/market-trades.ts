@@ -4,8 +4,8 @@
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { feedMessageId } from '../../ingest/contract.ts';
-import { endpoint, Page } from '../endpoint.ts';
-import { integer, marketKey, order } from '../parameters.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
+import { integer, marketKey, order } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { checksummed, isoSecond, price, safeInteger } from './format.ts';

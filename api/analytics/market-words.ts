@@ -1,5 +1,5 @@
 /** The parameter `q`, which filters lists of markets by words of their listings, and its SQL. */
-import { parameter } from '../parameters.ts';
+import { parameter } from '../http/parameters.ts';
 import type { Listing } from './metadata-cache.ts';
 import { allOf, wordsOf } from './words.ts';
 

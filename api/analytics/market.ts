@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { type MarketKey, marketKey } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { type MarketKey, marketKey } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
 import {

@@ -3,8 +3,8 @@
  * texts of listings, even the resolution, is as of that refresh, so that prices and markets are consistent.
  */
 import { z } from 'zod';
-import { endpoint, Page } from '../endpoint.ts';
-import { integer, oneOf, order, slug } from '../parameters.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
+import { integer, oneOf, order, slug } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, safeInteger } from './format.ts';

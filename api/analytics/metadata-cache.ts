@@ -6,7 +6,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
-import type { MarketKey } from '../parameters.ts';
+import type { MarketKey } from '../http/parameters.ts';
 import { FEW_ROWS, newestBy, newestOf, type Reading, read, readByIds } from './query.ts';
 import {
   boolean,

@@ -5,8 +5,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint, Page } from '../endpoint.ts';
-import { address, integer, marketId, order } from '../parameters.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
+import { address, integer, marketId, order } from '../http/parameters.ts';
 import type { Call } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2, withoutRepeats } from './fills.ts';

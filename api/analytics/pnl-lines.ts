@@ -4,8 +4,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { addresses, integer } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { addresses, integer } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { checksummed, hourText, safeInteger } from './format.ts';
 import { read } from './query.ts';

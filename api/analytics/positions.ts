@@ -5,8 +5,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint, Page } from '../endpoint.ts';
-import { address, integer, oneOf, order } from '../parameters.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
+import { address, integer, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';

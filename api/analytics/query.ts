@@ -5,7 +5,7 @@
  */
 import { ClickHouseError } from '@clickhouse/client';
 import { Bytes, type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
-import { unavailable } from '../errors.ts';
+import { unavailable } from '../http/errors.ts';
 import type { RowSchema } from './rows.ts';
 
 /** The part of a call that a read needs. */

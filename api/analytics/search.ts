@@ -6,8 +6,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { integer, type MarketKey, marketKey, parameter } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { integer, type MarketKey, marketKey, parameter } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';

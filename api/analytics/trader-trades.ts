@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint, Page } from '../endpoint.ts';
+import { endpoint, Page } from '../http/endpoint.ts';
 import {
   address,
   decimal,
@@ -14,7 +14,7 @@ import {
   marketKey,
   oneOf,
   order,
-} from '../parameters.ts';
+} from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { FillV2, fillColumns, fillV2 } from './fills.ts';

@@ -6,9 +6,9 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { endpoint } from '../endpoint.ts';
-import { Problem } from '../errors.ts';
-import { address, slug } from '../parameters.ts';
+import { endpoint } from '../http/endpoint.ts';
+import { Problem } from '../http/errors.ts';
+import { address, slug } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger, spaced } from './format.ts';
 import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';

@@ -6,9 +6,9 @@
 import { z } from 'zod';
 import { KvConflictError } from '../../infra/nats/kv.ts';
 import { count, text } from '../analytics/schemas.ts';
-import { type CallerContext, type Endpoint, endpoint, requireSameBody } from '../endpoint.ts';
-import { Problem } from '../errors.ts';
-import { keyId } from '../parameters.ts';
+import { type CallerContext, type Endpoint, endpoint, requireSameBody } from '../http/endpoint.ts';
+import { Problem } from '../http/errors.ts';
+import { keyId } from '../http/parameters.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from './key-admin.ts';
 import {

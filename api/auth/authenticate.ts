@@ -7,7 +7,7 @@
 import { hash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { foreignRequest, isLoopback } from '../../infra/loopback.ts';
-import { Problem, unavailable } from '../errors.ts';
+import { Problem, unavailable } from '../http/errors.ts';
 import { type Caller, hashKey, hasKeyForm, KEY_IN_TEXT, type Keys, type Lookup } from './keys.ts';
 import type { Limits } from './rate-limit.ts';
 import type { Usage } from './usage.ts';

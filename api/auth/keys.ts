@@ -10,8 +10,8 @@ import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { follow, type Kv, parseValue } from '../../infra/nats/kv.ts';
-import { unavailable } from '../errors.ts';
-import { Records } from '../records.ts';
+import { unavailable } from '../http/errors.ts';
+import { Records } from './records.ts';
 import { Tier } from './tiers.ts';
 
 /** API keys by SHA-256 of the key. */

@@ -3,11 +3,11 @@
  * not keep a stream open. Filters, events and retention are those of the stream.
  */
 import { z } from 'zod';
-import { type CallerContext, type Endpoint, endpoint } from '../endpoint.ts';
-import { EVENT_SCHEMAS } from '../openapi-events.ts';
-import { instant, integer, type MarketKey, parameter } from '../parameters.ts';
+import { type CallerContext, type Endpoint, endpoint } from '../http/endpoint.ts';
+import { instant, integer, type MarketKey, parameter } from '../http/parameters.ts';
 import { parseCursor } from './cursor.ts';
 import { partsOf } from './encode.ts';
+import { EVENT_SCHEMAS } from './event-schemas.ts';
 import { boundsInOrder, type Feed, FILTERS, Finality, filterOf } from './route.ts';
 
 type RecentCall = CallerContext & {

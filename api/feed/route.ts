@@ -16,9 +16,9 @@ import {
 import { createCallerSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { type Caller, callerOf } from '../auth/keys.ts';
-import { Problem, unavailable } from '../errors.ts';
-import { ADDRESS, flag, type MarketKey, parse, parseMarketKey } from '../parameters.ts';
-import { abortedWith } from '../routes.ts';
+import { Problem, unavailable } from '../http/errors.ts';
+import { ADDRESS, flag, type MarketKey, parse, parseMarketKey } from '../http/parameters.ts';
+import { abortedWith } from '../http/routes.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';

@@ -24,7 +24,7 @@ import {
 import { keyOf, PARTS, partOf } from '../auth/account-parts.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
-import { Problem, quotaExceeded } from '../errors.ts';
+import { Problem, quotaExceeded } from '../http/errors.ts';
 import { History } from './history.ts';
 import {
   addSession,

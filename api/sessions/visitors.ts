@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
-import { quotaExceeded } from '../errors.ts';
+import { quotaExceeded } from '../http/errors.ts';
 import type { OpenSession } from './record.ts';
 
 /** Open event streams of all visitors in one process. */

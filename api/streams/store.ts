@@ -16,10 +16,10 @@ import {
   parseValue,
 } from '../../infra/nats/kv.ts';
 import type { Caller } from '../auth/keys.ts';
+import { Records } from '../auth/records.ts';
 import { TIERS } from '../auth/tiers.ts';
-import { type Repeatable, requireSameBody } from '../endpoint.ts';
-import { Problem, quotaExceeded } from '../errors.ts';
-import { Records } from '../records.ts';
+import { type Repeatable, requireSameBody } from '../http/endpoint.ts';
+import { Problem, quotaExceeded } from '../http/errors.ts';
 import {
   isNaked,
   longList,

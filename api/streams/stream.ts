@@ -7,7 +7,7 @@ import { count, text } from '../analytics/schemas.ts';
 import type { TierLimits } from '../auth/tiers.ts';
 import { effectiveTags, type Filter, filtersNothing, NO_FILTER } from '../feed/filter.ts';
 import { MARKETS_MAX } from '../feed/route.ts';
-import { ADDRESS, marketKey } from '../parameters.ts';
+import { ADDRESS, marketKey } from '../http/parameters.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;

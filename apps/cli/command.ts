@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { instantMs } from '../../api/instants.ts';
+import { instantMs } from '../../api/http/instants.ts';
 import { isLoopback } from '../../infra/loopback.ts';
 import { Fillstream } from '../client/index.ts';
 import type { Screen } from './format.ts';

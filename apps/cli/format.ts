@@ -1,6 +1,6 @@
 /** Formats amounts, tables and CSV. */
 
-import { csvRow } from '../../api/csv-row.ts';
+import { csvRow } from '../../api/http/csv-row.ts';
 import { clean, cleanJson } from '../../infra/printed.ts';
 
 /** The terminal or file that receives the output. */

@@ -15,7 +15,7 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
-import { csvRow } from '../../api/csv-row.ts';
+import { csvRow } from '../../api/http/csv-row.ts';
 import { clean, cleanJson } from '../../infra/printed.ts';
 import { type FeedEvent, traded } from '../client/index.ts';
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';

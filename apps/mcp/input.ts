@@ -5,7 +5,7 @@
  * gives an answer to another question.
  */
 import { z } from 'zod';
-import { DECIMAL, flag } from '../../api/parameters.ts';
+import { DECIMAL, flag } from '../../api/http/parameters.ts';
 
 /** An object of these arguments. `z.toJSONSchema` describes it as if it had no other spellings. */
 export function toolInput<Shape extends z.ZodRawShape>(shape: Shape) {

@@ -5,9 +5,9 @@
  */
 import type { RequestHandler } from 'express';
 import { callerOf } from '../../api/auth/keys.ts';
-import { Problem } from '../../api/errors.ts';
-import type { Mount } from '../../api/mount.ts';
-import { readJson } from '../../api/routes.ts';
+import { Problem } from '../../api/http/errors.ts';
+import type { Mount } from '../../api/http/mount.ts';
+import { readJson } from '../../api/http/routes.ts';
 import { Fillstream } from '../client/index.ts';
 
 /** Accepts `Authorization: Bearer KEY` as `X-Service-Key`, because many MCP clients can send no other header. */

@@ -18,7 +18,7 @@ import { search } from '../../api/analytics/search.ts';
 import { traderV2 } from '../../api/analytics/trader.ts';
 import { traderTradesV2 } from '../../api/analytics/trader-trades.ts';
 import { recentMatches } from '../../api/feed/recent.ts';
-import { status } from '../../api/status.ts';
+import { status } from '../../api/service/status.ts';
 import { RefusedStatementError, refuseUnlessHarmless } from '../../infra/analyst/guard.ts';
 import { boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
 import { createCallerSlots, createSlots, TooManyWaitingError } from '../../infra/slots.ts';

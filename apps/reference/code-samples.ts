@@ -2,7 +2,12 @@
  * A sample request for each operation in curl, TypeScript and Python, for the viewer of the document. Values come from
  * the examples of the schemas, and the key is a placeholder.
  */
-import type { CodeSample, JsonSchema, Parameter, SampledRequest } from '../../api/openapi.ts';
+import type {
+  CodeSample,
+  JsonSchema,
+  Parameter,
+  SampledRequest,
+} from '../../api/service/openapi.ts';
 
 const SERVER = 'https://api.example.com';
 const KEY = 'fs_pro_…';

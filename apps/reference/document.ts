@@ -1,11 +1,11 @@
 /** The OpenAPI document of all endpoints, with the guides and a sample request for each operation. */
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from '../../api/auth/account.ts';
-import type { Described } from '../../api/endpoint.ts';
 import { FEED_ENDPOINTS } from '../../api/feed/recent.ts';
-import { FINALITY_ENDPOINTS } from '../../api/finality.ts';
-import { openApi } from '../../api/openapi.ts';
-import { STATUS_ENDPOINTS } from '../../api/status.ts';
+import type { Described } from '../../api/http/endpoint.ts';
+import { FINALITY_ENDPOINTS } from '../../api/service/finality.ts';
+import { openApi } from '../../api/service/openapi.ts';
+import { STATUS_ENDPOINTS } from '../../api/service/status.ts';
 import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import { codeSamples } from './code-samples.ts';
 import { GUIDES } from './guides.ts';

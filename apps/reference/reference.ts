@@ -8,9 +8,9 @@
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
-import { asDocument, type Mount } from '../../api/mount.ts';
-import { asVersion31, type OpenApi } from '../../api/openapi.ts';
-import { Encoded, privateFor, send } from '../../api/response.ts';
+import { asDocument, type Mount } from '../../api/http/mount.ts';
+import { Encoded, privateFor, send } from '../../api/http/response.ts';
+import { asVersion31, type OpenApi } from '../../api/service/openapi.ts';
 import { ENDPOINTS, OPEN_API } from './document.ts';
 import { GUIDES } from './guides.ts';
 

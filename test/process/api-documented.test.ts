@@ -4,7 +4,7 @@
  * held to it, and a parameter that nothing here knows fails.
  */
 import { beforeAll, expect, test } from 'vitest';
-import type { OpenApi, Operation } from '../../api/openapi.ts';
+import type { OpenApi, Operation } from '../../api/service/openapi.ts';
 import { addressOf, MARKETS } from '../support/api-bookings.ts';
 import { NOW } from '../support/api-expected.ts';
 import { get } from '../support/api-harness.ts';

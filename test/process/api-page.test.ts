@@ -1,7 +1,7 @@
 /** What the page is served from, and the endpoints that are there for it. */
 import { getAddress } from 'viem';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { createFinalMatches } from '../../api/finality.ts';
+import { createFinalMatches } from '../../api/service/finality.ts';
 import { documentOf, pageOnce } from '../../apps/page.ts';
 import type { Address, Hash, Match } from '../../ingest/contract.ts';
 import { type Block, emptyBlock } from '../../ingest/ledger/ledger.ts';

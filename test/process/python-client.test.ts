@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { encodeMatch } from '../../api/feed/encode.ts';
 import { factsOf } from '../../api/feed/filter.ts';
-import type { JsonSchema } from '../../api/openapi.ts';
+import type { JsonSchema } from '../../api/service/openapi.ts';
 import { OPEN_API } from '../../apps/reference/document.ts';
 import { get } from '../support/api-harness.ts';
 import { startSeeded } from '../support/api-seeded.ts';

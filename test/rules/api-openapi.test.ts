@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { generate } from 'openapi-typescript-codegen';
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import type { Method, OpenApi, Operation, Parameter } from '../../api/openapi.ts';
+import type { Method, OpenApi, Operation, Parameter } from '../../api/service/openapi.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { SEED } from '../support/api-expected.ts';
 import { get, issueKey } from '../support/api-harness.ts';

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { problemHandler } from '../../api/errors.ts';
+import { problemHandler } from '../../api/http/errors.ts';
 import { PICTURE_PATH, pictureHandler } from '../../apps/reference/pictures.ts';
 import { until } from '../support/service.ts';
 

@@ -7,7 +7,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
 import { ADDRESSES_MAX } from '../../api/feed/route.ts';
-import { createLimitedServer, type ServerLimits } from '../../api/server.ts';
+import { createLimitedServer, type ServerLimits } from '../../api/http/server.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { openSlowConnections, sendBadRequests } from '../release/attack.ts';
 import { get, issueKey, type Stores, startStores } from '../support/api-harness.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import { EVENT_SCHEMAS } from '../../api/openapi-events.ts';
+import { EVENT_SCHEMAS } from '../../api/feed/event-schemas.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import type { Hash } from '../../ingest/contract.ts';
 import { type Api, publish } from '../support/feed-harness.ts';

@@ -7,8 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from '../../api/auth/account.ts';
 import { generateKey } from '../../api/auth/keys.ts';
-import { FINALITY_ENDPOINTS } from '../../api/finality.ts';
-import { STATUS_ENDPOINTS } from '../../api/status.ts';
+import { FINALITY_ENDPOINTS } from '../../api/service/finality.ts';
+import { STATUS_ENDPOINTS } from '../../api/service/status.ts';
 import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import {
   ADDRESS,

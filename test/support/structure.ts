@@ -13,6 +13,8 @@ const FOLDERS = [
   'api/analytics',
   'api/auth',
   'api/feed',
+  'api/http',
+  'api/service',
   'api/sessions',
   'api/streams',
   'apps/client',
@@ -24,6 +26,7 @@ const FOLDERS = [
   'local/devnet',
   'local',
   'infra/nats',
+  ...['chain', 'events', 'ledger', 'metadata', 'pending'].map((room) => `ingest/${room}`),
 ];
 const OTHER_KINDS = ['css', 'sql', 'sol'];
 

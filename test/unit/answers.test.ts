@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { createAnswers } from '../../api/answers.ts';
-import { Encoded } from '../../api/response.ts';
+import { createAnswers } from '../../api/http/answers.ts';
+import { Encoded } from '../../api/http/response.ts';
 
 const BYTES_MAX = 100_000;
 

@@ -1,7 +1,7 @@
 import express from 'express';
 import { describe, expect, test } from 'vitest';
 import { createLimits } from '../../api/auth/rate-limit.ts';
-import { Problem } from '../../api/errors.ts';
+import { Problem } from '../../api/http/errors.ts';
 
 /** An Express response that is never sent, to collect headers. */
 function response() {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { Problem } from '../../api/errors.ts';
 import { parseFeedQuery } from '../../api/feed/route.ts';
-import { STREAM_OPERATIONS } from '../../api/openapi.ts';
+import { Problem } from '../../api/http/errors.ts';
+import { STREAM_OPERATIONS } from '../../api/service/openapi.ts';
 
 const PARAMETERS = STREAM_OPERATIONS['/v1/stream/orders']?.operation.parameters ?? [];
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { Problem } from '../../api/errors.ts';
+import { Problem } from '../../api/http/errors.ts';
 import {
   address,
   decimal,
@@ -11,7 +11,7 @@ import {
   oneOf,
   oneOfAnyCase,
   parse,
-} from '../../api/parameters.ts';
+} from '../../api/http/parameters.ts';
 
 /** The schema's result for a text, or its error message. */
 function parsed(schema: z.ZodType, text: unknown): unknown {

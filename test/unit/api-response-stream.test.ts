@@ -2,8 +2,8 @@ import express from 'express';
 import pino from 'pino';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { problemHandler, unavailable } from '../../api/errors.ts';
-import { type Encoding, encodeStream, send } from '../../api/response.ts';
+import { problemHandler, unavailable } from '../../api/http/errors.ts';
+import { type Encoding, encodeStream, send } from '../../api/http/response.ts';
 import { forFile } from '../support/for-file.ts';
 import { serve } from '../support/http-server.ts';
 

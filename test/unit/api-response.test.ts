@@ -3,7 +3,7 @@ import { get, type IncomingMessage } from 'node:http';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import express from 'express';
 import { describe, expect, test } from 'vitest';
-import { Encoded, privateFor, send } from '../../api/response.ts';
+import { Encoded, privateFor, send } from '../../api/http/response.ts';
 import { forFile } from '../support/for-file.ts';
 import { serve } from '../support/http-server.ts';
 

@@ -1,7 +1,7 @@
 /** The command line: amounts, tables, arguments, and lines of the feed. */
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { csvRow } from '../../api/csv-row.ts';
+import { csvRow } from '../../api/http/csv-row.ts';
 import { command, parseCommand, run, timeOf, UsageError } from '../../apps/cli/command.ts';
 import { exportFills } from '../../apps/cli/export.ts';
 import {

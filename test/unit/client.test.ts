@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, describe, expect, test, vi } from 'vitest';
-import type { JsonSchema } from '../../api/openapi.ts';
+import type { JsonSchema } from '../../api/service/openapi.ts';
 import {
   ApiError,
   backoffMs,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { encodeMatch, gapBlock, matchBlock, sequelBlock } from '../../api/feed/encode.ts';
-import { EVENT_SCHEMAS } from '../../api/openapi-events.ts';
+import { EVENT_SCHEMAS } from '../../api/feed/event-schemas.ts';
 import { address, fill, hash, market, match } from './feed-matches.ts';
 
 const TOKEN_YES = '71321045679252212594626385532706912750332728571942532289631379312455583992563';

@@ -1,9 +1,9 @@
 // Filters of the order feed: compares the query, the predicate and the index with naive implementations.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Problem } from '../../api/errors.ts';
 import { FilterIndex, factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
 import { parseFeedQuery } from '../../api/feed/route.ts';
+import { Problem } from '../../api/http/errors.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };
 import prices from '../fixtures/prices.json' with { type: 'json' };
 import { generator, SEED as TEST_SEED } from '../support/seed.ts';

@@ -26,7 +26,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'apps/mounts.ts',
   ],
   apps: [
-    ...['api/', 'api/analytics/', 'api/auth/', 'api/feed/', 'api/streams/'],
+    ...['analytics', 'auth', 'feed', 'http', 'service', 'streams'].map((room) => `api/${room}/`),
     ...['infra/', 'infra/analyst/'],
   ],
   ops: ['api/auth/', 'infra/', 'infra/nats/', 'ingest/', 'ingest/ledger/', 'projector/'],

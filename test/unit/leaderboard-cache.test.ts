@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { createLeaderboardCache } from '../../api/analytics/leaderboard-cache.ts';
-import { Problem, unavailable } from '../../api/errors.ts';
-import { Encoded } from '../../api/response.ts';
+import { Problem, unavailable } from '../../api/http/errors.ts';
+import { Encoded } from '../../api/http/response.ts';
 
 /** A cache of a board that counts its reads; `down` makes the store unavailable. */
 function counted() {

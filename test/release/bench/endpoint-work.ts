@@ -6,7 +6,7 @@ import { ANALYTICS_ENDPOINTS } from '../../../api/analytics/endpoints.ts';
 import { createLeaderboardCache } from '../../../api/analytics/leaderboard-cache.ts';
 import { createMetadata, type Metadata } from '../../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../../api/analytics/query.ts';
-import type { KeepRequest } from '../../../api/endpoint.ts';
+import type { KeepRequest } from '../../../api/http/endpoint.ts';
 import { createSelect, type Select } from '../../../infra/clickhouse.ts';
 import type { Case } from './endpoint-calls.ts';
 import { cpuSeconds } from './process-figures.ts';

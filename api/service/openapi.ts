@@ -4,10 +4,10 @@
  * feed parses their parameters (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
-import type { Described } from './endpoint.ts';
-import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
-import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from './feed/route.ts';
-import { EVENT_SCHEMAS } from './openapi-events.ts';
+import { EVENT_SCHEMAS } from '../feed/event-schemas.ts';
+import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from '../feed/route.ts';
+import type { Described } from '../http/endpoint.ts';
+import { PROBLEMS, ProblemBody, type ProblemCode } from '../http/errors.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 

@@ -6,14 +6,18 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
-import { damage, type Select } from '../infra/clickhouse.ts';
-import { diskReasons } from '../infra/disk.ts';
-import { reasonsText } from '../infra/metrics.ts';
-import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
-import type { ProcessStates } from '../infra/nats/states.ts';
-import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
-import { read } from './analytics/query.ts';
-import { count, rowOf, string } from './analytics/rows.ts';
+import { damage, type Select } from '../../infra/clickhouse.ts';
+import { diskReasons } from '../../infra/disk.ts';
+import { reasonsText } from '../../infra/metrics.ts';
+import {
+  type Nats,
+  NatsUnavailableError,
+  StreamMissingError,
+} from '../../infra/nats/connection.ts';
+import type { ProcessStates } from '../../infra/nats/states.ts';
+import { lastBlock, newestMessage, UnreadableLedgerError } from '../../ingest/ledger/ledger.ts';
+import { read } from '../analytics/query.ts';
+import { count, rowOf, string } from '../analytics/rows.ts';
 
 const CHECK_MS_MAX = 2_000;
 const CHECK_AGE_MS_MAX = 1_000;

@@ -1,6 +1,6 @@
 /** Schemas of the data of stream events, for the OpenAPI document; tests compare delivered events with them. */
 import { z } from 'zod';
-import { SessionEnd } from './sessions/record.ts';
+import { SessionEnd } from '../sessions/record.ts';
 
 const text = (description: string, example: string) =>
   z.string().meta({ description, examples: [example] });

@@ -7,39 +7,39 @@
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
-import type { Select } from '../infra/clickhouse.ts';
-import type { Nats } from '../infra/nats/connection.ts';
-import type { ProcessStates } from '../infra/nats/states.ts';
-import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
-import { createLeaderboardCache } from './analytics/leaderboard-cache.ts';
-import { conditionOf } from './analytics/market-object.ts';
-import { createMetadata } from './analytics/metadata-cache.ts';
-import { QUERY_MS_MAX } from './analytics/query.ts';
-import { createAnswers } from './answers.ts';
-import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
+import type { Select } from '../../infra/clickhouse.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import type { ProcessStates } from '../../infra/nats/states.ts';
+import { ANALYTICS_ENDPOINTS } from '../analytics/endpoints.ts';
+import { createLeaderboardCache } from '../analytics/leaderboard-cache.ts';
+import { conditionOf } from '../analytics/market-object.ts';
+import { createMetadata } from '../analytics/metadata-cache.ts';
+import { QUERY_MS_MAX } from '../analytics/query.ts';
+import { ACCOUNT_ENDPOINTS } from '../auth/account.ts';
 import {
   allowVisitors,
   authenticate,
   refuseKeyInUrl,
   requireKey,
   uncounted,
-} from './auth/authenticate.ts';
-import type { KeysBucket } from './auth/key-admin.ts';
-import { callerOf, type Keys } from './auth/keys.ts';
-import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
-import type { Usage } from './auth/usage.ts';
-import { allowOrigins } from './cors.ts';
-import { Problem, problemHandler, requestIdOf } from './errors.ts';
-import { FEED_ENDPOINTS } from './feed/recent.ts';
-import type { Feed } from './feed/route.ts';
+} from '../auth/authenticate.ts';
+import type { KeysBucket } from '../auth/key-admin.ts';
+import { callerOf, type Keys } from '../auth/keys.ts';
+import { createLimits, type SharedCounts } from '../auth/rate-limit.ts';
+import type { Usage } from '../auth/usage.ts';
+import { FEED_ENDPOINTS } from '../feed/recent.ts';
+import type { Feed } from '../feed/route.ts';
+import { createAnswers } from '../http/answers.ts';
+import { allowOrigins } from '../http/cors.ts';
+import { Problem, problemHandler, requestIdOf } from '../http/errors.ts';
+import type { Mount } from '../http/mount.ts';
+import type { MarketKey } from '../http/parameters.ts';
+import { refuseMethod, serveEndpoints } from '../http/routes.ts';
+import { STREAMS_ENDPOINTS, type Streams } from '../streams/endpoints.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
-import type { Mount } from './mount.ts';
-import type { MarketKey } from './parameters.ts';
-import { refuseMethod, serveEndpoints } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
-import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';
 
 export type AppOptions = {
   /** Reads ClickHouse. */

@@ -9,12 +9,12 @@ import { promisify } from 'node:util';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { Select } from '../infra/clickhouse.ts';
-import { withoutSecrets } from '../infra/secrets.ts';
-import { read } from './analytics/query.ts';
-import { count, rowOf, string } from './analytics/rows.ts';
-import { callerOf, KEY_IN_TEXT } from './auth/keys.ts';
-import type { FeedFigures } from './feed/fan-out.ts';
+import type { Select } from '../../infra/clickhouse.ts';
+import { withoutSecrets } from '../../infra/secrets.ts';
+import { read } from '../analytics/query.ts';
+import { count, rowOf, string } from '../analytics/rows.ts';
+import { callerOf, KEY_IN_TEXT } from '../auth/keys.ts';
+import type { FeedFigures } from '../feed/fan-out.ts';
 
 const AGES_MS = 5_000;
 const Age = rowOf({

@@ -5,8 +5,8 @@
  */
 import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
-import { requireKey } from './auth/authenticate.ts';
-import { type Caller, callerOf } from './auth/keys.ts';
+import { requireKey } from '../auth/authenticate.ts';
+import { type Caller, callerOf } from '../auth/keys.ts';
 import type { CallerContext, Context, Endpoint } from './endpoint.ts';
 import { methodNotAllowed, Problem } from './errors.ts';
 import { formatFor, send } from './response.ts';

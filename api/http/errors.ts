@@ -6,11 +6,11 @@
 import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
-import { StreamDamagedError } from '../infra/nats/reader.ts';
-import { withoutSecrets } from '../infra/secrets.ts';
-import { UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
-import type { Tier } from './auth/tiers.ts';
+import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
+import { StreamDamagedError } from '../../infra/nats/reader.ts';
+import { withoutSecrets } from '../../infra/secrets.ts';
+import { UnreadableLedgerError } from '../../ingest/ledger/ledger.ts';
+import type { Tier } from '../auth/tiers.ts';
 
 /** Status and title of each problem, by its stable code in `error`. */
 export const PROBLEMS = {

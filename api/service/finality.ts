@@ -5,10 +5,10 @@
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
-import type { Nats } from '../infra/nats/connection.ts';
-import { messageAt, newestMessage, storedMessages } from '../ingest/ledger/ledger.ts';
-import { type Context, type Endpoint, endpoint } from './endpoint.ts';
-import { integer } from './parameters.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { messageAt, newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
+import { type Context, type Endpoint, endpoint } from '../http/endpoint.ts';
+import { integer } from '../http/parameters.ts';
 
 type FinalityCall = Context & { readonly finalMatches: (after?: number) => Promise<Answer> };
 

@@ -5,24 +5,24 @@
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
-import type { Select } from '../infra/clickhouse.ts';
-import { reasonsText } from '../infra/metrics.ts';
-import type { Nats } from '../infra/nats/connection.ts';
-import { lastMessage } from '../infra/nats/reader.ts';
-import type { ProcessStates } from '../infra/nats/states.ts';
-import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract.ts';
+import type { Select } from '../../infra/clickhouse.ts';
+import { reasonsText } from '../../infra/metrics.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { lastMessage } from '../../infra/nats/reader.ts';
+import type { ProcessStates } from '../../infra/nats/states.ts';
+import { FEED_STREAM, FEED_SUBJECTS } from '../../ingest/contract.ts';
 import {
   decodeRange,
   LEDGER_STREAM,
   lastBlock,
   MATCHES_SUBJECT,
   newestMessage,
-} from '../ingest/ledger/ledger.ts';
-import { TIME_FRAMES } from './analytics/leaderboard.ts';
-import { QUERY_MS_MAX, read } from './analytics/query.ts';
-import { rowOf, seconds, typed } from './analytics/rows.ts';
-import { count as counted } from './analytics/schemas.ts';
-import { type Context, type Endpoint, endpoint } from './endpoint.ts';
+} from '../../ingest/ledger/ledger.ts';
+import { TIME_FRAMES } from '../analytics/leaderboard.ts';
+import { QUERY_MS_MAX, read } from '../analytics/query.ts';
+import { rowOf, seconds, typed } from '../analytics/rows.ts';
+import { count as counted } from '../analytics/schemas.ts';
+import { type Context, type Endpoint, endpoint } from '../http/endpoint.ts';
 import { type AgeLimits, projectedTo } from './health.ts';
 
 type StatusCall = Context & { readonly status: () => Promise<Status> };
