@@ -19,7 +19,7 @@ import {
   keyStatus,
   type StoredKey,
 } from '../api/auth/keys.ts';
-import { Tier } from '../api/auth/tiers.ts';
+import { Tier } from '../api/http/caller.ts';
 import { readArguments, runCommand } from '../infra/command.ts';
 import { NatsConfig, readConfig } from '../infra/config.ts';
 import { UsageError } from '../infra/expected.ts';

@@ -6,8 +6,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
+import type { Caller } from '../http/caller.ts';
 import { endpoint, type KeepRequest, Page } from '../http/endpoint.ts';
 import { tierRequired } from '../http/errors.ts';
 import {

@@ -5,8 +5,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
+import type { Caller } from '../http/caller.ts';
 import { endpoint, Page } from '../http/endpoint.ts';
 import { Problem } from '../http/errors.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../http/parameters.ts';

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { KvConflictError } from '../../infra/nats/kv.ts';
 import { count, text } from '../analytics/schemas.ts';
+import { Tier } from '../http/caller.ts';
 import { type CallerContext, type Endpoint, endpoint, requireSameBody } from '../http/endpoint.ts';
 import { Problem } from '../http/errors.ts';
 import { keyId } from '../http/parameters.ts';
@@ -21,7 +22,7 @@ import {
   keyStatus,
   type StoredKey,
 } from './keys.ts';
-import { TIERS, Tier, type TierLimits } from './tiers.ts';
+import { TIERS, type TierLimits } from './tiers.ts';
 
 type AccountCall = CallerContext & {
   readonly keys: Pick<Keys, 'ofAccount' | 'own' | 'fetch'>;

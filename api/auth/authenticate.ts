@@ -4,11 +4,14 @@
  * routes and probes respond without one. Read-only routes use `allowVisitors`, which admits requests without a key if the
  * operator allows them. An unreachable bucket returns 503, not 401, so that no client concludes that its key was revoked.
  */
+
 import { hash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
 import { foreignRequest, isLoopback } from '../../infra/loopback.ts';
+import type { Caller } from '../http/caller.ts';
 import { Problem, unavailable } from '../http/errors.ts';
-import { type Caller, hashKey, hasKeyForm, KEY_IN_TEXT, type Keys, type Lookup } from './keys.ts';
+import { networkOf } from '../http/network.ts';
+import { hashKey, hasKeyForm, KEY_IN_TEXT, type Keys, type Lookup } from './keys.ts';
 import type { Limits } from './rate-limit.ts';
 import type { Usage } from './usage.ts';
 
@@ -139,16 +142,6 @@ function visitorOf({ headers, ip = '' }: Request): Caller | undefined {
 
 /** The network of `::1`. */
 const LOOPBACK_NETWORK = '0:0:0:0::/64';
-
-/** An IPv4 address, or the /64 network of an IPv6 address, because one client usually has a whole /64. */
-export function networkOf(ip: string): string {
-  const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1] ?? ip;
-  if (!mapped.includes(':')) return mapped;
-  const [head = [], tail = []] = mapped.split('::').map((part) => part.split(':').filter(Boolean));
-  const zeros = 8 - head.length - tail.length - (mapped.includes('.') ? 1 : 0);
-  const groups = [...head, ...Array(Math.max(0, zeros)).fill('0'), ...tail].slice(0, 4);
-  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
-}
 
 function decoded(url: string): string {
   if (!url.includes('%')) return url;

@@ -5,8 +5,8 @@
  */
 import { ExpectedError } from '../../infra/expected.ts';
 import { type Kv, KvConflictError, parseValue } from '../../infra/nats/kv.ts';
+import type { Tier } from '../http/caller.ts';
 import { generateKey, hashKey, KeyRecord, keyIdOf, type StoredKey } from './keys.ts';
-import type { Tier } from './tiers.ts';
 
 export type KeysBucket = Pick<Kv, 'get' | 'create' | 'update'>;
 

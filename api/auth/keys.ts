@@ -4,28 +4,21 @@
  * the bucket reports it. Only an unknown key is looked up in the bucket. Lookups leak nothing useful through
  * timing, because clients cannot choose the hash that is compared.
  */
+
 import { hash, randomInt } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { follow, type Kv, parseValue } from '../../infra/nats/kv.ts';
+import type { Caller } from '../http/caller.ts';
+import { Tier } from '../http/caller.ts';
 import { unavailable } from '../http/errors.ts';
 import { Records } from './records.ts';
-import { Tier } from './tiers.ts';
 
 /** API keys by SHA-256 of the key. */
 export const KEYS_BUCKET = 'keys';
 
 /** The caller of an authenticated request, in `response.locals.caller`. */
-export type Caller = {
-  /** Hex SHA-256 of the API key, or of a visitor's network; safe to log and store. */
-  readonly keyHash: string;
-  /** Owner of streams and quotas; several keys may share one. '' for a visitor without a key. */
-  readonly account: string;
-  readonly tier: Tier;
-};
-
 const Instant = z.iso.datetime();
 const ID_LENGTH = 16;
 
@@ -124,13 +117,6 @@ export async function storeKey(
   const keyHash = hashKey(key);
   await bucket.put(keyHash, JSON.stringify(KeyRecord.parse(record)));
   return keyHash;
-}
-
-/** The caller of an authenticated request. Throws if the route does not require a key. */
-export function callerOf(response: Response): Caller {
-  const caller: Caller | undefined = response.locals.caller;
-  if (caller === undefined) throw new Error('callerOf: the route does not require a key');
-  return caller;
 }
 
 /** Watches the bucket; resolves once every present key is known. `now` is in milliseconds. */

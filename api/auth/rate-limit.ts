@@ -12,8 +12,9 @@ import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { parseValue } from '../../infra/nats/kv.ts';
+import type { Tier } from '../http/caller.ts';
 import { Problem } from '../http/errors.ts';
-import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
+import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS } from './tiers.ts';
 
 /** A key, an account, a remote address without a valid key, or a visitor. */
 export type Counted = {

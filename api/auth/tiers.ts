@@ -1,10 +1,7 @@
 /**
  * The tiers and every limit that depends on them (docs/api.md, "Tiers and quotas"). null means no limit.
  */
-import { z } from 'zod';
-
-export const Tier = z.enum(['demo', 'individual', 'pro']);
-export type Tier = z.infer<typeof Tier>;
+import type { Tier } from '../http/caller.ts';
 
 export type TierLimits = {
   /** Requests per second of one key; also the burst size. */

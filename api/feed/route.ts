@@ -15,7 +15,7 @@ import {
 } from '../../infra/nats/connection.ts';
 import { createCallerSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
-import { type Caller, callerOf } from '../auth/keys.ts';
+import { type Caller, callerOf } from '../http/caller.ts';
 import { Problem, unavailable } from '../http/errors.ts';
 import { ADDRESS, flag, type MarketKey, parse, parseMarketKey } from '../http/parameters.ts';
 import { abortedWith } from '../http/routes.ts';

@@ -5,7 +5,7 @@
  */
 import { hash } from 'node:crypto';
 import type { z } from 'zod';
-import type { Caller } from '../auth/keys.ts';
+import type { Caller } from './caller.ts';
 import { Problem, type ProblemCode } from './errors.ts';
 import { parse } from './parameters.ts';
 import { type Encoded, encode, encodeStream, type Format, type Streamed } from './response.ts';

@@ -10,7 +10,7 @@ import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/conne
 import { StreamDamagedError } from '../../infra/nats/reader.ts';
 import { withoutSecrets } from '../../infra/secrets.ts';
 import { UnreadableLedgerError } from '../../ingest/ledger/ledger.ts';
-import type { Tier } from '../auth/tiers.ts';
+import type { Tier } from './caller.ts';
 
 /** Status and title of each problem, by its stable code in `error`. */
 export const PROBLEMS = {

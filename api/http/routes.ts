@@ -5,8 +5,7 @@
  */
 import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
-import { requireKey } from '../auth/authenticate.ts';
-import { type Caller, callerOf } from '../auth/keys.ts';
+import { type Caller, callerOf } from './caller.ts';
 import type { CallerContext, Context, Endpoint } from './endpoint.ts';
 import { methodNotAllowed, Problem } from './errors.ts';
 import { formatFor, send } from './response.ts';
@@ -18,7 +17,7 @@ export function serveEndpoints<Call extends Context>(
   app: Express,
   endpoints: readonly Endpoint<Call>[],
   shared: Omit<Call, keyof CallerContext>,
-  admit: RequestHandler = requireKey,
+  admit: RequestHandler,
 ): void {
   for (const [path, own] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
     const route = app.route(path);

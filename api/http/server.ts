@@ -7,9 +7,9 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
 import { BlockList, isIPv4, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { networkOf } from '../auth/authenticate.ts';
 import { originHeaders } from './cors.ts';
 import { methodNotAllowed, Problem, problemJson } from './errors.ts';
+import { networkOf } from './network.ts';
 
 const HEAD_BYTES_MAX = 16 * 1_024;
 const HEADERS_MAX = 100;

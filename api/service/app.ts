@@ -24,12 +24,13 @@ import {
   uncounted,
 } from '../auth/authenticate.ts';
 import type { KeysBucket } from '../auth/key-admin.ts';
-import { callerOf, type Keys } from '../auth/keys.ts';
+import type { Keys } from '../auth/keys.ts';
 import { createLimits, type SharedCounts } from '../auth/rate-limit.ts';
 import type { Usage } from '../auth/usage.ts';
 import { FEED_ENDPOINTS } from '../feed/recent.ts';
 import type { Feed } from '../feed/route.ts';
 import { createAnswers } from '../http/answers.ts';
+import { callerOf } from '../http/caller.ts';
 import { allowOrigins } from '../http/cors.ts';
 import { Problem, problemHandler, requestIdOf } from '../http/errors.ts';
 import type { Mount } from '../http/mount.ts';
@@ -136,13 +137,18 @@ export function createApp(options: AppOptions): Express {
   app.use(authenticate(keys, limits, usage, isPublic), refuseKeyInUrl);
   const admit = allowVisitors(limits);
   serveEndpoints(app, ANALYTICS_ENDPOINTS, analytics, admit);
-  serveEndpoints(app, ACCOUNT_ENDPOINTS, {
-    keys,
-    keysBucket: options.keysBucket,
-    requestsToday: (account) => usage.today(account),
-    sessions: streams.sessions,
-    now,
-  });
+  serveEndpoints(
+    app,
+    ACCOUNT_ENDPOINTS,
+    {
+      keys,
+      keysBucket: options.keysBucket,
+      requestsToday: (account) => usage.today(account),
+      sessions: streams.sessions,
+      now,
+    },
+    requireKey,
+  );
   const finalMatches = createFinalMatches(options.nats);
   serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches }, admit);
   const status = createStatus({ ...analytics, ...options, now });
@@ -156,7 +162,12 @@ export function createApp(options: AppOptions): Express {
     .route('/streams/:id')
     .get(requireKey, requireListener, streams.listen)
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
-  serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf: conditionOfMarket });
+  serveEndpoints(
+    app,
+    STREAMS_ENDPOINTS,
+    { ...streams, conditionOf: conditionOfMarket },
+    requireKey,
+  );
 
   for (const [path, handlers] of mounted('open')) app.route(path).get(handlers).all(notGet);
   const notPost = refuseMethod('POST');

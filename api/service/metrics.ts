@@ -13,8 +13,9 @@ import type { Select } from '../../infra/clickhouse.ts';
 import { withoutSecrets } from '../../infra/secrets.ts';
 import { read } from '../analytics/query.ts';
 import { count, rowOf, string } from '../analytics/rows.ts';
-import { callerOf, KEY_IN_TEXT } from '../auth/keys.ts';
+import { KEY_IN_TEXT } from '../auth/keys.ts';
 import type { FeedFigures } from '../feed/fan-out.ts';
+import { callerOf } from '../http/caller.ts';
 
 const AGES_MS = 5_000;
 const Age = rowOf({

@@ -22,8 +22,8 @@ import {
   parseValue,
 } from '../../infra/nats/kv.ts';
 import { keyOf, PARTS, partOf } from '../auth/account-parts.ts';
-import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
+import type { Caller } from '../http/caller.ts';
 import { Problem, quotaExceeded } from '../http/errors.ts';
 import { History } from './history.ts';
 import {

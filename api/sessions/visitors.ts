@@ -5,8 +5,8 @@
  */
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
-import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
+import type { Caller } from '../http/caller.ts';
 import { quotaExceeded } from '../http/errors.ts';
 import type { OpenSession } from './record.ts';
 

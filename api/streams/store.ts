@@ -15,9 +15,9 @@ import {
   openKv,
   parseValue,
 } from '../../infra/nats/kv.ts';
-import type { Caller } from '../auth/keys.ts';
 import { Records } from '../auth/records.ts';
 import { TIERS } from '../auth/tiers.ts';
+import type { Caller } from '../http/caller.ts';
 import { type Repeatable, requireSameBody } from '../http/endpoint.ts';
 import { Problem, quotaExceeded } from '../http/errors.ts';
 import {

@@ -4,7 +4,7 @@
  * in addition to the one to `/mcp`. The library is loaded by the first request.
  */
 import type { RequestHandler } from 'express';
-import { callerOf } from '../../api/auth/keys.ts';
+import { callerOf } from '../../api/http/caller.ts';
 import { Problem } from '../../api/http/errors.ts';
 import type { Mount } from '../../api/http/mount.ts';
 import { readJson } from '../../api/http/routes.ts';

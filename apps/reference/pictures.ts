@@ -6,9 +6,9 @@
 import { createHash } from 'node:crypto';
 import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
-import { networkOf } from '../../api/auth/authenticate.ts';
 import { Problem } from '../../api/http/errors.ts';
 import type { Mount } from '../../api/http/mount.ts';
+import { networkOf } from '../../api/http/network.ts';
 import { boundedBody } from '../../infra/bounded-body.ts';
 import { createCallerSlots, createSlots } from '../../infra/slots.ts';
 

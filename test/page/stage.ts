@@ -5,7 +5,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest';
 import { KEY_IN_TEXT, KEYS_BUCKET } from '../../api/auth/keys.ts';
-import type { Tier } from '../../api/auth/tiers.ts';
+import type { Tier } from '../../api/http/caller.ts';
 import type { LeaderboardV1, TraderHours, TraderMarkets } from '../../apps/client/index.ts';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';

@@ -1,6 +1,6 @@
 /** What the tests of sessions share: clients of an account, and what they ask for. */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Tier } from '../../api/auth/tiers.ts';
+import type { Tier } from '../../api/http/caller.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { silent } from './api-harness.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { generateKey, hashKey, hasKeyForm, KeyRecord, keyStatus } from '../../api/auth/keys.ts';
-import { Tier } from '../../api/auth/tiers.ts';
+import { Tier } from '../../api/http/caller.ts';
 
 describe('generateKey', () => {
   test.each(Tier.options)('generates different keys of the tier %s in base58', (tier) => {

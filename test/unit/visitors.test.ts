@@ -1,8 +1,8 @@
 /** Visitors: which addresses count as one, and how long their event streams may last. */
 import { expect, test } from 'vitest';
-import { networkOf } from '../../api/auth/authenticate.ts';
-import type { Caller } from '../../api/auth/keys.ts';
 import { TIERS } from '../../api/auth/tiers.ts';
+import type { Caller } from '../../api/http/caller.ts';
+import { networkOf } from '../../api/http/network.ts';
 import { VISITOR_SESSIONS_MAX, Visitors } from '../../api/sessions/visitors.ts';
 
 test.each([
