@@ -15,7 +15,6 @@ import { createLeaderboardCache } from '../analytics/leaderboard-cache.ts';
 import { conditionOf } from '../analytics/market-object.ts';
 import { createMetadata } from '../analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../analytics/query.ts';
-import { ACCOUNT_ENDPOINTS } from '../auth/account.ts';
 import {
   allowVisitors,
   authenticate,
@@ -37,6 +36,7 @@ import type { Mount } from '../http/mount.ts';
 import type { MarketKey } from '../http/parameters.ts';
 import { refuseMethod, serveEndpoints } from '../http/routes.ts';
 import { STREAMS_ENDPOINTS, type Streams } from '../streams/endpoints.ts';
+import { ACCOUNT_ENDPOINTS } from './account.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';

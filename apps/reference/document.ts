@@ -1,8 +1,8 @@
 /** The OpenAPI document of all endpoints, with the guides and a sample request for each operation. */
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
-import { ACCOUNT_ENDPOINTS } from '../../api/auth/account.ts';
 import { FEED_ENDPOINTS } from '../../api/feed/recent.ts';
 import type { Described } from '../../api/http/endpoint.ts';
+import { ACCOUNT_ENDPOINTS } from '../../api/service/account.ts';
 import { FINALITY_ENDPOINTS } from '../../api/service/finality.ts';
 import { openApi } from '../../api/service/openapi.ts';
 import { STATUS_ENDPOINTS } from '../../api/service/status.ts';

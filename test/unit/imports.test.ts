@@ -93,26 +93,33 @@ test('the core imports nothing of the extras, but the list of what is mounted', 
   expect(found).toEqual([['api/main.ts', 'apps/mounts.ts']]);
 });
 
-/** The rooms of ingest: each may import those before it, and the files that say what ingest publishes. */
-const ROOMS = ['events', 'chain', 'ledger', 'metadata', 'pending'];
+/** The rooms of a part, each of which may import those before it, and what all of them may import. */
+const ROOMS: Readonly<Record<string, { rooms: readonly string[]; shared: readonly string[] }>> = {
+  ingest: {
+    rooms: ['events', 'chain', 'ledger', 'metadata', 'pending'],
+    shared: ['contract.ts', 'metrics.ts', 'streams.ts'],
+  },
+  // `http` knows nothing of keys, `auth` nothing of what they open.
+  api: {
+    rooms: ['http', 'auth', 'analytics', 'sessions', 'feed', 'streams', 'service'],
+    shared: [],
+  },
+};
 
-test('the rooms of ingest import each other in one direction', () => {
-  const roomOf = (path: string) => ROOMS.findIndex((room) => dirname(path) === `ingest/${room}`);
-  const shared = ['contract', 'streams', 'metrics'].map((name) => `ingest/${name}.ts`);
-  const wrong = files.flatMap((file) =>
-    importsOf(file)
-      .filter((one) => roomOf(file.path) >= 0 && one.startsWith('ingest/'))
-      .filter((one) => (roomOf(one) < 0 ? !shared.includes(one) : roomOf(one) > roomOf(file.path)))
-      .map((one) => `${file.path} imports ${one}`),
-  );
-  expect(wrong).toEqual([]);
-});
-
-test('the http room knows no other part of the api', () => {
+test.each(Object.entries(ROOMS))('the rooms of %s are in one direction', (part, of) => {
+  const { rooms, shared } = of;
+  const roomOf = (path: string) => rooms.findIndex((room) => dirname(path) === `${part}/${room}`);
+  const isRight = (path: string, imported: string) =>
+    roomOf(imported) < 0
+      ? shared.includes(imported.slice(part.length + 1))
+      : roomOf(imported) <= roomOf(path);
   const wrong = files
-    .filter(({ path }) => path.startsWith('api/http/'))
-    .flatMap(importsOf)
-    .filter((one) => one.startsWith('api/') && !one.startsWith('api/http/'));
+    .filter(({ path }) => roomOf(path) >= 0)
+    .flatMap((file) =>
+      importsOf(file)
+        .filter((one) => one.startsWith(`${part}/`) && !isRight(file.path, one))
+        .map((one) => `${file.path} imports ${one}`),
+    );
   expect(wrong).toEqual([]);
 });
 

@@ -6,12 +6,7 @@
 import { z } from 'zod';
 import { KvConflictError } from '../../infra/nats/kv.ts';
 import { count, text } from '../analytics/schemas.ts';
-import { Tier } from '../http/caller.ts';
-import { type CallerContext, type Endpoint, endpoint, requireSameBody } from '../http/endpoint.ts';
-import { Problem } from '../http/errors.ts';
-import { keyId } from '../http/parameters.ts';
-import type { Sessions } from '../sessions/sessions.ts';
-import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from './key-admin.ts';
+import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from '../auth/key-admin.ts';
 import {
   hashKey,
   KeyLabel,
@@ -21,8 +16,13 @@ import {
   keyIdOf,
   keyStatus,
   type StoredKey,
-} from './keys.ts';
-import { TIERS, type TierLimits } from './tiers.ts';
+} from '../auth/keys.ts';
+import { TIERS, type TierLimits } from '../auth/tiers.ts';
+import { Tier } from '../http/caller.ts';
+import { type CallerContext, type Endpoint, endpoint, requireSameBody } from '../http/endpoint.ts';
+import { Problem } from '../http/errors.ts';
+import { keyId } from '../http/parameters.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 
 type AccountCall = CallerContext & {
   readonly keys: Pick<Keys, 'ofAccount' | 'own' | 'fetch'>;
