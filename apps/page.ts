@@ -21,7 +21,8 @@ const ASSETS = '/assets/';
 /** Paths of the page, which does its own routing. */
 const PAGE_PATHS = [
   ...['/', '/markets', '/leaderboard', '/tape', '/following', '/compare', '/manage/streams'],
-  ...['/trader/:address', '/market/:id'],
+  // Also as the API names them.
+  ...['/trader/:address', '/traders/:address', '/market/:id', '/markets/:id'],
 ];
 
 /** Allows only this host, and no inline script or style. */

@@ -1,6 +1,6 @@
 /**
  * Removes secrets from log output: API keys, credentials in URLs, and the values of this process's secret variables.
- * All log output passes through here, including messages of third-party errors, so callers need not think of it.
+ * All log output passes through here, including messages of third-party errors, so callers do not have to redact anything.
  */
 const API_KEY = /fs_(demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{16,}/g;
 const URL_CREDENTIALS = /([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']+@/gi;

@@ -29,7 +29,7 @@ export function pauseAfter(view: string, durationMs: number): number {
   return Math.min(wanted, PAUSE_MAX[view] ?? 300);
 }
 
-/** These read everything and may be old: market_stats adds what came after market_counts, and search_traders only ranks. */
+/** These scan whole tables, so they run rarely: market_stats adds what came after market_counts, and search_traders only ranks. */
 const SELDOM = ['market_counts_mv', 'search_traders_mv'];
 
 const Refreshed = z.object({ view: z.string(), ms: z.coerce.number(), schedule: z.string() });
@@ -86,7 +86,7 @@ export async function keepPauses(options: {
     try {
       const changed = await setPauses(client, deployment);
       if (Object.keys(changed).length > 0)
-        logger.info({ changed }, 'views refresh at another pace');
+        logger.info({ changed }, 'changed the refresh interval of views');
     } catch (err) {
       // Views keep their pace meanwhile.
       logger.warn({ err }, 'the pace of refreshes could not be set, retrying');

@@ -53,7 +53,7 @@ type RecentRequest = {
   readonly limit: number;
   readonly filter: Filter;
   readonly withFinal: boolean;
-  /** Whose pages take turns. */
+  /** The account or address; pages are limited per caller. */
   readonly caller: Caller;
   readonly signal: AbortSignal | null;
 };
@@ -186,7 +186,7 @@ export class Feed {
       if (!(error instanceof TooManyWaitingError)) throw error;
       throw new Problem({
         error: 'rate_limited',
-        detail: `${PAGES_MAX} pages of the feed are being read for you and ${PAGES_WAITING_MAX} wait`,
+        detail: `too many concurrent requests: ${PAGES_MAX} running, ${PAGES_WAITING_MAX} queued`,
         headers: { 'Retry-After': '1' },
       });
     }

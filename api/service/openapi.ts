@@ -4,6 +4,7 @@
  * feed parses their parameters (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
+import manifest from '../../package.json' with { type: 'json' };
 import { EVENT_SCHEMAS } from '../feed/event-schemas.ts';
 import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from '../feed/route.ts';
 import type { Described } from '../http/endpoint.ts';
@@ -307,7 +308,7 @@ export function openApi(endpoints: readonly Described[], { guides, samplesOf }: 
   }
   return {
     openapi: '3.2.0',
-    info: { title: 'Fillstream', version: '2.0.0', description: descriptionOf(guides) },
+    info: { title: 'Fillstream', version: manifest.version, description: descriptionOf(guides) },
     servers: [{ url: '/' }],
     security: [{ key: [] }],
     paths,

@@ -176,7 +176,7 @@ const IN_MARKET = `(condition_id = lower({market:String}) OR condition_id IN (
   WHERE toString(market_id) = {market:String} OR slug = {market:String}))`;
 
 const UINT32_MAX = 4_294_967_295;
-/** What a query that covers less may not exceed. */
+/** Limits that a shorter period avoids. */
 const LIMITS = /TOO_MANY_ROWS_OR_BYTES|TIMEOUT_EXCEEDED|MEMORY_LIMIT_EXCEEDED/;
 /** What lets the same query through later. */
 const PASSING = /QUOTA_EXCEEDED|TOO_MANY_SIMULTANEOUS_QUERIES/;

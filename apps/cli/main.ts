@@ -96,7 +96,7 @@ function context(): Context {
     note: (text) => void process.stderr.write(`fillstream: ${clean(text)}\n`),
     screen: {
       get width() {
-        // A terminal without a size says that it has no columns.
+        // Some terminals report 0 columns if they do not know their width.
         return stdout.isTTY && stdout.columns > 0 ? stdout.columns : Number.POSITIVE_INFINITY;
       },
       hasColors,

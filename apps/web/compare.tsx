@@ -159,7 +159,7 @@ function Figures(props: { readonly addresses: readonly string[]; readonly refres
   );
 }
 
-/** A column of figures, empty for who never traded. */
+/** A column of figures, empty for a trader without trades. */
 function figure(
   title: string,
   cell: (trader: NonNullable<Row['trader']>) => ComponentChildren,

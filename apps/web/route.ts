@@ -83,7 +83,8 @@ const VIEWS: ReadonlyMap<string, ListView> = new Map([
 export function routeOf(path: string): Route {
   const [, first = '', ...rest] = path.split('/');
   const id = decoded(rest.join('/'));
-  if (first === 'trader' || first === 'market') return { view: first, id };
+  if (first === 'trader' || (first === 'traders' && id !== '')) return { view: 'trader', id };
+  if (first === 'market' || (first === 'markets' && id !== '')) return { view: 'market', id };
   return { view: VIEWS.get(path) ?? 'unknown' };
 }
 

@@ -157,7 +157,7 @@ function Quotas(props: {
             : `of ${seconds === undefined ? '–' : span(seconds * 1_000)}`}
         </small>
       </Tile>
-      <Tile name="Most traders, tags, series">
+      <Tile name="Limits: traders, tags, series">
         {most(tier?.max_filter_addrs)} · {most(tier?.max_filter_tags)} ·{' '}
         {most(tier?.max_filter_series)}
       </Tile>

@@ -126,7 +126,7 @@ function Figures({ trader }: { readonly trader: TraderV2 | undefined }) {
   );
 }
 
-/** The win rate of the windows counts open markets, too. Beside it stands that of the closed ones. */
+/** The win rate of the windows counts open markets, too, so we also show the rate of closed markets. */
 function WinRates(props: {
   readonly window: Window | undefined;
   readonly closed: Positions | undefined;

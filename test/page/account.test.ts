@@ -234,6 +234,15 @@ test('the API reference, light and dark: every operation, from this host alone, 
   await expectText(page.getByRole('dialog'), '200 OK');
 });
 
+test('a trader and a market also have the addresses of the API', async () => {
+  const address = await stage.leader();
+  const { page } = await stage.at(`/traders/${address}`);
+  await page.locator('.full-address').waitFor();
+  const { markets } = await stage.get<Markets>('/v2/markets?limit=1');
+  await page.goto(`${stage.url}/markets/${markets[0]?.market.id}`);
+  await expectText(page.locator('h1'), markets[0]?.market.question ?? '');
+});
+
 test('an unknown address is said in the frame of the page, and answered with 404', async () => {
   const { page } = await stage.at('/');
   const answer = await page.goto(`${stage.url}/no/such/view`);

@@ -14,7 +14,10 @@ import { blockHash } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 
 const COMPRESSED_BYTES_MAX = 250 * 1024;
-const PATHS = ['/', `/trader/${addressOf(1)}`, '/market/1002', '/tape', '/manage/streams'];
+const PATHS = [
+  ...['/', '/market/1002', '/markets/1002', '/tape', '/manage/streams'],
+  ...['trader', 'traders'].map((name) => `/${name}/${addressOf(1)}`),
+];
 
 const seeded = forFile(startSeeded);
 let url: string;

@@ -207,6 +207,13 @@ describe('the document', () => {
     expect(answer).toEqual((await get(url + same, seeded.key)).body);
   });
 
+  test('has the version of the packages', async () => {
+    const versions = ['package.json', 'apps/client/package.json', 'apps/cli/package.json'].map(
+      (path) => JSON.parse(readFileSync(path, 'utf8')).version,
+    );
+    expect(new Set([document.info.version, ...versions]).size).toBe(1);
+  });
+
   test('is the same in version 3.2, but for the events of streams and how they resume', () => {
     expect(document32.openapi).toBe('3.2.0');
     const streams: unknown[] = [];

@@ -187,7 +187,7 @@ describe('GET /v2/traders/:address/positions', () => {
     });
   });
 
-  test('is empty for who never traded', async () => {
+  test('is empty for a trader without trades', async () => {
     const { body } = await folded.ok(`/v2/traders/${NEVER_TRADED}/positions`);
     expect(body).toMatchObject({ positions: [], total_count: 0, totals: { value: 0 } });
   });
@@ -271,7 +271,7 @@ describe('GET /v2/traders/:address/trades', () => {
     expect(upwards.length).toBeGreaterThan(before.length);
   });
 
-  test('is empty for who never traded', async () => {
+  test('is empty for a trader without trades', async () => {
     const { body } = await folded.ok(`/v2/traders/${NEVER_TRADED}/trades`);
     expect(body).toEqual({ trades: [], next_cursor: '' });
   });
@@ -324,7 +324,7 @@ describe('GET /v2/traders/:address/equity', () => {
     }
   });
 
-  test('is 0 for who never traded, and ends now', async () => {
+  test('is 0 for a trader without trades, and ends now', async () => {
     const path = `/v2/traders/${NEVER_TRADED}/equity?interval=1d`;
     const { body } = await folded.ok(path);
     expect(body.points).toHaveLength(30);
