@@ -5,7 +5,6 @@
  */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
-import { runCommand } from '../infra/command.ts';
 import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
 import { UsageError } from '../infra/expected.ts';
@@ -19,7 +18,7 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './chain/balances.ts';
 import { retryReads } from './chain/block-range.ts';
 import { connectRpc, type Rpc } from './chain/rpc.ts';
-import { type Command, HELP, readCommand, runRewind, showBlock } from './cli.ts';
+import { type Command, HELP, readCommand } from './cli.ts';
 import {
   FEED_FINAL_SUBJECT,
   FEED_STREAM,
@@ -55,7 +54,7 @@ import { connectMempoolNode, Subscription } from './pending/mempool.ts';
 import { Operators } from './pending/operators.ts';
 import { decoded, followOther, PendingMatches, restoreFeed } from './pending/pending.ts';
 import { PendingFeed } from './pending/pending-feed.ts';
-import { createStreams, ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
+import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */
 const FEED_MEMORY_MS = 600_000;
@@ -66,10 +65,7 @@ const USAGE_CODE = 2;
 
 const command = commandLine();
 if (command.name === 'help') process.stdout.write(HELP);
-else if (command.name === 'ledger') {
-  const { block } = command;
-  await runCommand('ledger', () => showBlock(block));
-} else await runProcess('ingest', (context) => run(command, context));
+else await runProcess('ingest', (context) => run(command, context));
 
 function commandLine(): Command {
   try {
@@ -81,7 +77,7 @@ function commandLine(): Command {
   }
 }
 
-type Running = Exclude<Command, { name: 'help' | 'ledger' }>;
+type Running = Exclude<Command, { name: 'help' }>;
 
 async function run(command: Running, context: ProcessContext): Promise<void> {
   const config = readConfig(IngestConfig);
@@ -89,10 +85,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   const registry = createRegistry('ingest');
   const readiness = new Readiness();
   const notReady = () => ({ ...diskReasons(config.DATA_DIRECTORY), ...readiness.notReady });
-  const metrics =
-    command.name === 'rewind'
-      ? undefined
-      : await serveMetricsOf(config, context.report, { registry, notReady });
+  const metrics = await serveMetricsOf(config, context.report, { registry, notReady });
   let nats: Nats | undefined;
   let stopReporting = (_why?: string) => {};
   try {
@@ -106,13 +99,10 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     const old = oldServerNotice(connected);
     if (old !== undefined) logger.warn(old);
     const kv = await retryReads({ logger, signal }, 'streams', () =>
-      openStreams(connected, config, command),
+      openStreams(connected, config),
     );
-    if (command.name === 'rewind') await runRewind(connected, kv, command);
-    else {
-      stopReporting = reportState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
-      await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
-    }
+    stopReporting = reportState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
+    await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
   } catch (error) {
     if (error instanceof FinalReorgError) {
       stopReporting(error.message);
@@ -140,11 +130,9 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   }
 }
 
-async function openStreams(nats: Nats, config: IngestConfig, { name }: Running): Promise<Kv> {
+async function openStreams(nats: Nats, config: IngestConfig): Promise<Kv> {
   const { NATS_REPLICAS: replicas, FEED_HOURS } = config;
-  // A rewind may run without the FEED_HOURS of ingest.
-  if (name === 'rewind') await createStreams(nats, replicas);
-  else await ensureStreams(nats, replicas, FEED_HOURS);
+  await ensureStreams(nats, replicas, FEED_HOURS);
   return openKv(nats, INGEST_BUCKET, { replicas });
 }
 

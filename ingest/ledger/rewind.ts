@@ -46,7 +46,7 @@ export async function refuseHalfRewound(kv: Kv): Promise<void> {
   if (entry === undefined) return;
   const block = new TextDecoder().decode(entry.value);
   throw new LedgerStateError(
-    `a rewind was interrupted: run "rewind --to-block ${block} --yes" again before ingest starts`,
+    `a rewind was interrupted: run "npm run ledger -- rewind --to-block ${block} --yes" again before ingest starts`,
   );
 }
 

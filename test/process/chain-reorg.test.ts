@@ -163,10 +163,10 @@ test.skipIf(!hasCurl())(
     expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
 
     const plan = ['rewind', '--to-block', String(agreed)];
-    const shown = start('ingest/main.ts', plan, env);
+    const shown = start('ops/ledger.ts', plan, env);
     expect(await shown.exit).toBe(0);
     expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
-    const done = start('ingest/main.ts', [...plan, '--yes'], env);
+    const done = start('ops/ledger.ts', [...plan, '--yes'], env);
     expect(await done.exit, done.errors() + JSON.stringify(done.lines)).toBe(0);
     const rewound = await factsOfLedger(nats);
     expect(rewound.blocks.at(-1)?.number).toBe(agreed);

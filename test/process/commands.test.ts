@@ -12,7 +12,7 @@ import { startNats } from '../support/stack.ts';
 const AWAY = { NATS_URL: 'nats://127.0.0.1:9', CLICKHOUSE_URL: 'http://127.0.0.1:9' };
 
 const COMMANDS: readonly (readonly [string, ...string[]])[] = [
-  ['ingest/main.ts', 'ledger', 'show', '5'],
+  ['ops/ledger.ts', 'show', '5'],
   ['ops/archive.ts', 'export', '--to', `${tmpdir()}/no-archive`],
   ['ops/backup.ts', 'backup', '--to', `${tmpdir()}/no-backup`],
   ['ops/rebuild.ts'],
@@ -44,7 +44,7 @@ test('ledger show prints a block, and names one that LEDGER does not hold', asyn
   await ledger.publish([emptyBlock({ number: 5, hash, time: 1 })]);
   ledger.close();
   const run = (...args: string[]) =>
-    promisify(execFile)(process.execPath, ['ingest/main.ts', 'ledger', ...args], {
+    promisify(execFile)(process.execPath, ['ops/ledger.ts', ...args], {
       env: { ...process.env, NATS_URL: server.url },
     });
   const { stdout } = await run('show', '5');

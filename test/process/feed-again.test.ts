@@ -146,7 +146,7 @@ test('after a rewind: the matches that FEED has not shown', async () => {
   // As with FEED_HOURS=100 for ingest alone.
   const max_age = 100 * 3_600_000_000_000;
   await nats.jsm.streams.update(FEED_STREAM, { max_age });
-  await finished('ingest/main.ts', 'rewind', '--to-block', `${first?.block}`, '--yes');
+  await finished('ops/ledger.ts', 'rewind', '--to-block', `${first?.block}`, '--yes');
   expect((await nats.jsm.streams.info(FEED_STREAM)).config.max_age).toBe(max_age);
   expect(await shownAgain()).toEqual([`match ${txHash}`, `final ${txHash}`]);
 });

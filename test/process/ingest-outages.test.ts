@@ -343,8 +343,12 @@ test('a half-finished rewind stops ingest from starting and is completed by anot
   });
   const refused = ingest();
   expect(await refused.exit).toBe(1);
-  expect(refused.errors()).toContain('a rewind was interrupted: run "rewind --to-block');
-  const again = ingest(['rewind', '--to-block', String(to), '--yes']);
+  expect(refused.errors()).toContain(
+    'a rewind was interrupted: run "npm run ledger -- rewind --to-block',
+  );
+  const again = start('ops/ledger.ts', ['rewind', '--to-block', String(to), '--yes'], {
+    NATS_URL: natsGate.url.replace('http:', 'nats:'),
+  });
   expect(await again.exit, again.errors()).toBe(0);
   await withNats(async (nats) => {
     expect((await factsOfLedger(nats)).blocks.at(-1)?.number).toBeLessThanOrEqual(to);

@@ -72,11 +72,6 @@ describe('readCommand', () => {
       fromBlock: 5,
       toBlock: 9,
     });
-    expect(readCommand(['rewind', '--to-block', '7'])).toEqual({
-      name: 'rewind',
-      toBlock: 7,
-      yes: false,
-    });
   });
 
   test('names the invalid argument', () => {
@@ -91,7 +86,6 @@ describe('readCommand', () => {
     expect(wrong('backfill')).toMatch('--from-block: is required');
     expect(wrong('backfill', '--from-block', '-1')).toMatch('--from-block');
     expect(wrong('backfill', '--from-block', '9', '--to-block', '5')).toMatch('not be before');
-    expect(wrong('rewind', '--to-block', '5', '--from-block', '1')).toMatch('--from-block');
     expect(wrong('--yes')).toMatch('--yes');
     expect(wrong('refill')).toMatch('unknown command: refill');
   });

@@ -24,6 +24,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'infra/nats/',
     // Composes the server.
     'apps/mounts.ts',
+    'package.json',
   ],
   apps: [
     ...['analytics', 'auth', 'feed', 'http', 'service', 'streams'].map((room) => `api/${room}/`),
