@@ -32,10 +32,10 @@ import {
   pauseRequested,
   withLeases,
 } from './lease.ts';
-import { MetadataLag, projectMetadata } from './metadata.ts';
 import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './metrics.ts';
 import { keepPauses } from './refreshes.ts';
 import { type Deployment, ForgottenBatchError, Store } from './store.ts';
+import { MetadataLag, projectMetadata } from './store-metadata.ts';
 
 /** Pause before the partitions are acquired again. */
 const RETAKE_MS = 250;

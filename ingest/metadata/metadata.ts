@@ -20,8 +20,8 @@ import {
 import type { Chain } from '../events/chains.ts';
 import { TokenMap } from '../events/token-ids.ts';
 import type { Block } from '../ledger/ledger.ts';
+import { MetadataCache } from './fetch-cache.ts';
 import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
-import { MetadataCache } from './metadata-cache.ts';
 import { restoreMetadata, unansweredBlocks } from './metadata-stream.ts';
 
 const RESOLUTIONS_MAX = 500_000;

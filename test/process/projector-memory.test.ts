@@ -7,7 +7,7 @@ import type { Match, Resolution } from '../../ingest/contract.ts';
 import { WholeLedger } from '../../ingest/ledger/whole-ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { runProjector } from '../../projector/consume.ts';
-import { OpenPositions, type StoredMarket } from '../../projector/fold.ts';
+import { OpenPositions, type StoredMarket } from '../../projector/fold/positions.ts';
 import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import {

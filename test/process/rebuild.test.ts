@@ -11,7 +11,7 @@ import { LEDGER_STREAM, messageAt } from '../../ingest/ledger/ledger.ts';
 import { rememberTrim } from '../../ingest/ledger/whole-ledger.ts';
 import { INGEST_BUCKET } from '../../ingest/streams.ts';
 import { contradictions, differences, figuresOf } from '../../ops/rebuild-checks.ts';
-import { OpenPositions } from '../../projector/fold.ts';
+import { OpenPositions } from '../../projector/fold/positions.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, REBUILD_KEY, withLeases } from '../../projector/lease.ts';
 import {
   eventsBetween,

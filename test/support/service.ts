@@ -15,7 +15,7 @@ import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { freePort } from '../../local/ports.ts';
 import { natsToken, serviceUrl } from '../../local/secret.ts';
-import { OpenPositions } from '../../projector/fold.ts';
+import { OpenPositions } from '../../projector/fold/positions.ts';
 
 const POLL_MS = 100;
 const ANSWER_MS_MAX = 60_000;

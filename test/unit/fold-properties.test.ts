@@ -7,7 +7,7 @@ import {
   batchesOf,
   OpenPositions,
   type StoredMarket,
-} from '../../projector/fold.ts';
+} from '../../projector/fold/positions.ts';
 import { blockHash, ledgerEvents } from '../support/ledger-generator.ts';
 import { at, flat, type Holding, payOut, trade } from '../support/recompute.ts';
 

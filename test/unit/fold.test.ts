@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Fill, type Match, partitionOf, type Resolution } from '../../ingest/contract.ts';
-import { BATCH_ROWS_MAX, batchesOf, OpenPositions } from '../../projector/fold.ts';
+import { BATCH_ROWS_MAX, batchesOf, OpenPositions } from '../../projector/fold/positions.ts';
 import { blockHash } from '../support/ledger-generator.ts';
 
 const CONDITION = `0x${'c0'.repeat(32)}` as const;

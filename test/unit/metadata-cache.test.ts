@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { MetadataCache, type MetadataCacheOptions } from '../../ingest/metadata/metadata-cache.ts';
+import { MetadataCache, type MetadataCacheOptions } from '../../ingest/metadata/fetch-cache.ts';
 import { silent } from './gamma-harness.ts';
 
 const ended: AbortController[] = [];

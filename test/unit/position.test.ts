@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FLAT, type Position, settle, type Trade, trade } from '../../projector/position.ts';
+import { FLAT, type Position, settle, type Trade, trade } from '../../projector/fold/position.ts';
 
 type Resolved = { readonly payouts: readonly [bigint, bigint] };
 

@@ -21,7 +21,7 @@ import {
 } from '../../../ingest/contract.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
 import { BOOKING_COLUMNS, type Booking, bookingValues } from '../../../projector/contract.ts';
-import { OpenPositions } from '../../../projector/fold.ts';
+import { OpenPositions } from '../../../projector/fold/positions.ts';
 import { partitionsOf } from '../../../projector/lease.ts';
 import { type Fact, Store } from '../../../projector/store.ts';
 import {

@@ -7,7 +7,7 @@
  * Every division rounds down and the last part takes the remainder, so a position that is closed to zero has released
  * exactly the amounts that it took in.
  */
-import type { Fill, MicroShares, MicroUsdc } from '../ingest/contract.ts';
+import type { Fill, MicroShares, MicroUsdc } from '../../ingest/contract.ts';
 
 export type Position = {
   /** Outcome held, 0 or 1; meaningless while `shares` is 0. */

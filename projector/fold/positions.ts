@@ -11,8 +11,8 @@ import {
   type Match,
   partitionOf,
   type Resolution,
-} from '../ingest/contract.ts';
-import type { Booking } from './contract.ts';
+} from '../../ingest/contract.ts';
+import type { Booking } from '../contract.ts';
 import { FLAT, type Position, type Step, settle, trade } from './position.ts';
 
 type Payouts = readonly [bigint, bigint];
