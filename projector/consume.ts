@@ -21,7 +21,8 @@ import {
   newestMessage,
 } from '../ingest/ledger/ledger.ts';
 import type { Source, WholeLedger } from '../ingest/ledger/whole-ledger.ts';
-import { BATCH_ROWS_MAX, type BookedEvent, batchesOf, OpenPositions } from './fold/positions.ts';
+import { BATCH_ROWS_MAX, type BookedEvent, batchesOf } from './fold/batches.ts';
+import { OpenPositions } from './fold/positions.ts';
 import { type ProjectorMetrics, type Reached, retryLogged } from './metrics.ts';
 import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 

@@ -9,7 +9,8 @@ import { z } from 'zod';
 import { ExpectedError } from '../infra/expected.ts';
 import { Hash, type Refused, type Resolution } from '../ingest/contract.ts';
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
-import { type Batch, isAfter, type OpenPositions, type StoredMarket } from './fold/positions.ts';
+import type { Batch } from './fold/batches.ts';
+import { isAfter, type OpenPositions, type StoredMarket } from './fold/positions.ts';
 
 /** On a cluster, any node may hold the rows or run the inserts. */
 export type Deployment = {

@@ -1,12 +1,10 @@
 /**
- * Folds LEDGER events into booking rows and cuts the rows into insert batches. Does no I/O: before events are applied,
+ * Folds LEDGER events into booking rows. Does no I/O: before events are applied,
  * the caller restores the markets that they name and that are not in memory. An event that is not after the last
  * (block, log) of its partition is dropped, so duplicates of any origin are harmless.
  */
-import { createHash } from 'node:crypto';
 import {
   type Fill,
-  type Hash,
   type LedgerEvent,
   type Match,
   partitionOf,
@@ -269,60 +267,4 @@ function settlement(
     fee: 0n,
   } as const;
   return bookingOf('settlement', at.event, paid, step, at.partition, at.leg);
-}
-
-/** Most rows of a batch, unless a single event has more: events are never split. */
-export const BATCH_ROWS_MAX = 20_000;
-
-/** The rows of one LEDGER event. */
-export type BookedEvent = {
-  readonly blockHash: Hash;
-  readonly rows: readonly Booking[];
-};
-
-export type Batch = {
-  /** Decimal UInt64; also the deduplication token of the insert. */
-  readonly id: string;
-  readonly rows: readonly Booking[];
-};
-
-/** Cuts events, in chain order, into batches of one month each. Drops events without rows. */
-export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
-  const batches: Batch[] = [];
-  let open: BookedEvent[] = [];
-  let rows = 0;
-  const close = () => {
-    if (open.length > 0) batches.push(batchOf(open));
-    open = [];
-    rows = 0;
-  };
-  for (const event of events) {
-    const row = event.rows[0];
-    if (row === undefined) continue;
-    const sameMonth = open.length === 0 || monthOf(open[0]?.rows[0]) === monthOf(row);
-    if (!sameMonth || (rows > 0 && rows + event.rows.length > BATCH_ROWS_MAX)) close();
-    open.push(event);
-    rows += event.rows.length;
-  }
-  close();
-  return batches;
-}
-
-function batchOf(events: readonly BookedEvent[]): Batch {
-  const rows = events.flatMap((event) => event.rows);
-  const first = events[0];
-  const last = events.at(-1);
-  const identity = JSON.stringify([
-    first?.blockHash,
-    first?.rows[0]?.eventLogIndex,
-    last?.blockHash,
-    last?.rows[0]?.eventLogIndex,
-    rows.length,
-  ]);
-  const hash = createHash('sha256').update(identity).digest();
-  return { id: hash.readBigUInt64BE(0).toString(), rows };
-}
-
-function monthOf(row: Booking | undefined): string {
-  return row === undefined ? '' : new Date(row.blockTime * 1_000).toISOString().slice(0, 7);
 }

@@ -6,7 +6,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { refreshView } from '../../infra/clickhouse.ts';
-import { batchesOf, OpenPositions } from '../../projector/fold/positions.ts';
+import { batchesOf } from '../../projector/fold/batches.ts';
+import { OpenPositions } from '../../projector/fold/positions.ts';
 import { Store } from '../../projector/store.ts';
 import {
   type Book,

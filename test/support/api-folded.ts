@@ -3,7 +3,8 @@
  * by the rule of the reconciliation (recompute.ts), which shares no code with the fold or the SQL.
  */
 import type { Fill, Match, Resolution } from '../../ingest/contract.ts';
-import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold/positions.ts';
+import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
+import { OpenPositions } from '../../projector/fold/positions.ts';
 import { Store } from '../../projector/store.ts';
 import { get, issueKey, startApi, startStores } from './api-harness.ts';
 import { blockHash, ledgerEvents, traderAddress } from './ledger-generator.ts';

@@ -2,12 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import type { Booking } from '../../projector/contract.ts';
-import {
-  type BookedEvent,
-  batchesOf,
-  OpenPositions,
-  type StoredMarket,
-} from '../../projector/fold/positions.ts';
+import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
+import { OpenPositions, type StoredMarket } from '../../projector/fold/positions.ts';
 import { blockHash, ledgerEvents } from '../support/ledger-generator.ts';
 import { at, flat, type Holding, payOut, trade } from '../support/recompute.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Fill, type Match, partitionOf, type Resolution } from '../../ingest/contract.ts';
-import { BATCH_ROWS_MAX, batchesOf, OpenPositions } from '../../projector/fold/positions.ts';
+import { BATCH_ROWS_MAX, batchesOf } from '../../projector/fold/batches.ts';
+import { OpenPositions } from '../../projector/fold/positions.ts';
 import { blockHash } from '../support/ledger-generator.ts';
 
 const CONDITION = `0x${'c0'.repeat(32)}` as const;

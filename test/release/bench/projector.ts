@@ -5,7 +5,8 @@
  * Parts: `-- throughput state sizes boards examples`.
  */
 import { connectClickHouse } from '../../../infra/clickhouse.ts';
-import { type BookedEvent, batchesOf, OpenPositions } from '../../../projector/fold/positions.ts';
+import { type BookedEvent, batchesOf } from '../../../projector/fold/batches.ts';
+import { OpenPositions } from '../../../projector/fold/positions.ts';
 import { partitionsOf } from '../../../projector/lease.ts';
 import { Store } from '../../../projector/store.ts';
 import { migrate } from '../../../sql/migrate.ts';
