@@ -72,7 +72,7 @@ function urllib({ method, path, parameters, body }: SampledRequest): string {
   return `import json
 import urllib.request
 
-request = urllib.request.SampledRequest(
+request = urllib.request.Request(
     "${url}",
     method="${method.toUpperCase()}",
     headers={"X-Service-Key": "${KEY}"${headers}},${data}
