@@ -1,4 +1,4 @@
-/** Everything that the server of the API serves beside it. */
+/** The apps whose routes the API's server has. */
 import type { Mount } from '../api/http/mount.ts';
 import { mcpMount } from './mcp/route.ts';
 import { type PageFacts, pageMount } from './page.ts';

@@ -54,7 +54,7 @@ export async function runProcess(
   process.on('SIGINT', onStop);
   whenParentEnds(onStop);
   const report = (message: Readonly<Record<string, unknown>>) => {
-    // If the supervisor dies meanwhile, that stops this process; it is no error of the message.
+    // Ignored: if the supervisor is gone, `disconnect` stops this process.
     if (process.connected) process.send?.(message, () => undefined);
   };
   try {

@@ -1,4 +1,4 @@
-/** `npm run ledger`: prints a block of LEDGER, or removes its end. */
+/** `npm run ledger`: prints a block of LEDGER, or removes the blocks after one. */
 import { z } from 'zod';
 import { readArguments, runCommand } from '../infra/command.ts';
 import { NatsConfig, readConfig } from '../infra/config.ts';

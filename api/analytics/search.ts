@@ -74,7 +74,7 @@ const URL_PARTS = /^(?:https?:\/\/)?[^/]*(\/[^?#]*)(\?[^#]*)?/i;
 /** Punctuation of the text around a URL. */
 const TRAILING = /[.,;:!?)\]}>"'»”’]+$/;
 /** An address, its beginning, or its beginning and end as wallets show it. */
-const ADDRESS = /^(0x[0-9a-f]{1,40})(?:(?:…|\.{2,3})([0-9a-f]{1,40}))?$/i;
+const ADDRESS = /^(0x[0-9a-f]{1,40})(?:(?:…|\.{2,3})([0-9a-f]{1,40}))?$/;
 /** Numbers of markets are shorter. */
 const TOKEN_ID = /^[1-9]\d{19,77}$/;
 const UINT256_MAX = 2n ** 256n - 1n;

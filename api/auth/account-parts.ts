@@ -1,10 +1,10 @@
 /**
- * What the api processes share about accounts, their event streams and their usage, is written in parts, each with the
- * accounts of some hashes: so a change writes little, and no message is too large, however many accounts there are.
+ * The api processes share the event streams and the usage of accounts. Each process splits this data into parts by a hash
+ * of the account, so a change rewrites only one part, and no message gets too large.
  */
 import { createHash } from 'node:crypto';
 
-/** With 20,000 event streams, a part of a process has about 40 KB. */
+/** With 20,000 event streams, a part has about 30 KB. */
 export const PARTS = 64;
 
 /** Hashed, because an account name may contain characters that a subject must not contain. */

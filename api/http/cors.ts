@@ -27,10 +27,10 @@ export function allowOrigins(origins: readonly string[]): RequestHandler {
 }
 
 /**
- * The headers with which such a page can read the answer to a request that Node could not parse.
+ * Headers that let such a page read the response to a request that Node could not parse.
  *
- * @param request The bytes at hand, in which the header `Origin` may be missing. The browser compares what we send with
- *   the page's origin, so without it the first of the origins does no harm.
+ * @param request As much of the request as arrived, perhaps without its `Origin`. Then the first configured origin is
+ *   allowed, which is safe: a browser lets no page of another origin read the response.
  */
 export function originHeaders(
   origins: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * What programs around the API add to its server, such as the page: `api/main.ts` takes the list from `apps/mounts.ts`,
- * and the API knows none of them.
+ * Routes that apps, such as the page, add to the API's server. `api/main.ts` takes the list from `apps/mounts.ts`; nothing
+ * else in the API knows the apps.
  */
 import type { RequestHandler } from 'express';
 import helmet from 'helmet';
@@ -9,17 +9,17 @@ import helmet from 'helmet';
 type Routes = Readonly<Record<string, RequestHandler | RequestHandler[]>>;
 
 export type Mount = {
-  /** Resolves when everything that it serves is built, so that no request waits for it. */
+  /** Builds what it serves, so that no request has to wait for that. */
   readonly ready?: () => Promise<unknown>;
   /** GET without a key and not counted, because a page requests all of its files at once. */
   readonly files?: Routes;
-  /** Called for every request to a path and those below it, before the key is checked. */
+  /** Called before the key is checked, for every request to a path or below it. */
   readonly first?: Routes;
   /** GET without a key. */
   readonly open?: Routes;
   /** POST with a key. */
   readonly post?: Routes;
-  /** What a browser gets at an unknown path, with the status 404. */
+  /** Answers a browser that asks for an unknown path; the status is already 404. */
   readonly unknown?: RequestHandler;
 };
 

@@ -68,7 +68,7 @@ export type AppOptions = {
   readonly corsOrigins?: readonly string[];
   /** What requests without a key may read: nothing, or what the demo tier may; default: none. */
   readonly publicTier?: 'none' | 'demo';
-  /** What is served beside the API; default: nothing. */
+  /** Further routes, such as those of the page; default: none. */
   readonly mounts?: readonly Mount[];
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;

@@ -1,8 +1,7 @@
 /**
- * The record of one api process: its open event streams by account, and the time that ended ones used
- * today. It has parts, each with the accounts of some hashes, so that a change writes little however many are open. The
- * usage of a quota is a sum over the records of all processes. Times are milliseconds since the epoch, and usage counts
- * for the UTC day on which it occurs.
+ * The record of one api process: its open event streams by account, and the time that ended ones used today, split into
+ * parts by account (auth/account-parts.ts). The usage of a quota is a sum over the records of all processes. Times are
+ * milliseconds since the epoch, and usage counts for the UTC day on which it occurs.
  */
 import { z } from 'zod';
 

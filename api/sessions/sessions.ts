@@ -60,7 +60,7 @@ const REPLACED_MS_MAX = 1_000;
 const REPLACED_CHECK_MS = 100;
 /** Ended sessions that wait for NATS, at about 700 bytes each. The oldest beyond them are missing from the history. */
 const ENDED_MAX = 20_000;
-/** Written together; bounds the memory of a write after an outage. */
+/** Most ended sessions in one write, to limit memory after an outage. */
 const ENDED_AT_ONCE = 1_000;
 /** Other keys are of earlier versions. */
 const KEY = /^(?:heartbeat|part)\.([0-9a-f-]{36})(?:\.(\d+))?$/;
@@ -246,7 +246,7 @@ export class Sessions {
     else parts.set(part, { record, revision });
   }
 
-  /** Others have taken this process for lost, and may have closed its sessions in its record. */
+  /** Others thought that this process was lost, and may have closed its sessions in its record. */
   #restore(): void {
     for (const [part, { open }] of this.#parts.entries()) {
       if (Object.keys(open).length > 0) this.#unwritten.add(part);
@@ -363,7 +363,7 @@ export class Sessions {
 
   /**
    * Closes the sessions of a lost process. Several processes may do so at once with the same result. Deleting the heartbeat
-   * comes first: it fails if there is a newer one, and tells a process that lives after all to write its record again.
+   * comes first: this fails if there is a newer one, and a process that is alive after all then writes its record again.
    */
   async #closeLost(process: string, { parts, heartbeatRevision }: Other): Promise<void> {
     const nowMs = this.#now();

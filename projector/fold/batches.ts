@@ -1,4 +1,4 @@
-/** Cuts booking rows into insert batches, whose ids depend on their rows alone, so that a repeated insert is recognised. */
+/** Cuts booking rows into insert batches. A batch's id depends only on its rows, so a repeated insert is recognised. */
 import { createHash } from 'node:crypto';
 import type { Hash } from '../../ingest/contract.ts';
 import type { Booking } from '../contract.ts';

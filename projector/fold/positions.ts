@@ -1,7 +1,7 @@
 /**
- * Folds LEDGER events into booking rows. Does no I/O: before events are applied,
- * the caller restores the markets that they name and that are not in memory. An event that is not after the last
- * (block, log) of its partition is dropped, so duplicates of any origin are harmless.
+ * Folds LEDGER events into booking rows. Does no I/O: before events are applied, the caller restores the markets that
+ * they name and that are not in memory. An event that is not after the last (block, log) of its partition is dropped, so
+ * duplicates of any origin are harmless.
  */
 import {
   type Fill,

@@ -173,7 +173,7 @@ describe('markets', () => {
     ['the other token', tokenOf(2004, 1), [2004]],
     ['no token of a market', tokenOf(9999, 1), []],
     ['no number beyond tokens', '9'.repeat(78), []],
-    ['nothing for a face', '😀', []],
+    ['nothing for an emoji', '😀', []],
     ['a letter too many', 'Londdon', [2002]],
     ['a letter too few', 'Lodon', [2002]],
     ['another letter', 'Lonton', [2002]],
