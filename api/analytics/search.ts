@@ -69,7 +69,7 @@ type Tier = readonly Term[];
 type Kind = 'market' | 'trader';
 
 /** A URL anywhere in a text; its scheme may be missing for hosts of Polymarket. At the start of a text, its path is enough. */
-const PASTED_URL = /https?:\/\/[^/\s]+\/\S+|\b(?:[a-z-]+\.)*polymarket\.com\/\S+|^\/\S+/i;
+const PASTED_URL = /https?:\/\/[^/\s]+\/\S+|\bpolymarket\.com\/\S+|^\/\S+/i;
 const URL_PARTS = /^(?:https?:\/\/)?[^/]*(\/[^?#]*)(\?[^#]*)?/i;
 /** Punctuation of the text around a URL. */
 const TRAILING = /[.,;:!?)\]}>"'»”’]+$/;

@@ -251,6 +251,12 @@ describe('traders', () => {
     expect((await stage.search(q)).traders).toEqual(found);
   });
 
+  test('by a shortened address, however many others begin like it', async () => {
+    const { address } = TRADERS[2];
+    const shortened = `${address.slice(0, 4)}…${address.slice(-4)}`;
+    expect((await stage.search(shortened, '&limit=1')).traders).toEqual([2]);
+  });
+
   test('with their fills and newest trade', async () => {
     const { body } = await stage.search('blue car');
     expect(body.traders).toMatchObject([{ profile: { name: 'Blue Car' }, fills: 5 }]);
