@@ -228,6 +228,7 @@ test('a market that is open: odds, change, matches, holders, losers and siblings
     const [first, last] = [candles[0], candles.at(-1)].map((one) => Date.parse(one?.time ?? ''));
     const width = Date.parse(candles[1]?.time ?? '') - (first ?? 0);
     const opened = Date.parse(detail.first_match_at);
+    expect(await page.getByRole('radio', { name: 'All' }).isChecked()).toBe(true);
     expect(first).toBe(opened - (opened % width));
     expect(last).toBeGreaterThan(Date.now() - 2 * width - 60_000);
   });
