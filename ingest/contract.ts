@@ -87,8 +87,13 @@ export const Resolution = z.object({
 });
 export type Resolution = z.infer<typeof Resolution>;
 
-/** An event that belongs to a market. */
-export type LedgerEvent = Match | Resolution;
+/**
+ * The kinds of events that LEDGER stores, by the name of their list in a block (docs/ledger.md). Each belongs to a
+ * market. ingest/events decodes them, projector/fold books them.
+ */
+export const LEDGER_EVENTS = { matches: Match, resolutions: Resolution } as const;
+export type EventList = keyof typeof LEDGER_EVENTS;
+export type LedgerEvent = z.infer<(typeof LEDGER_EVENTS)[EventList]>;
 
 /** A log or a call that could not be decoded: counted, kept raw, never folded. */
 export const Refused = z.object({
@@ -357,7 +362,8 @@ export function decodeFeedEvent(data: Uint8Array): FeedEvent {
   return FeedEvent.parse(parseJson(data));
 }
 
-function toJson(value: unknown): string {
+/** JSON text; bigint as a decimal string. */
+export function toJson(value: unknown): string {
   return JSON.stringify(value, (_key, item) => (typeof item === 'bigint' ? item.toString() : item));
 }
 

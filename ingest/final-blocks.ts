@@ -17,14 +17,15 @@ import {
   readRange,
   retryReads,
 } from './chain/block-range.ts';
-import { type BlockFacts, factsOf, nothingIn, refusalsOf } from './chain/blocks.ts';
+import { type BlockFacts, factsOf, nothingIn } from './chain/blocks.ts';
 import type { Header, RangeLog, Rpc } from './chain/rpc.ts';
 import { RpcError } from './chain/rpc-pool.ts';
 import type { Chain } from './events/chains.ts';
-import { decodeLogs, TOPICS } from './events/decode.ts';
+import { CONDITION_RESOLUTION } from './events/resolution.ts';
 import {
   type Block,
   type BlockRef,
+  eventsOf,
   type LedgerMessage,
   lastBlock,
   messageUpTo,
@@ -171,9 +172,9 @@ function settle(
     progress.block(head, facts);
     balances.reached(head.number);
     if (facts === undefined) continue;
-    const { block, matches, resolutions } = facts;
-    for (const { conditionId, payouts } of resolutions) {
-      metadata.resolve(conditionId, payouts, block.timestamp);
+    const { matches } = facts;
+    for (const { conditionId, payouts, blockTime } of eventsOf('resolutions', [facts])) {
+      metadata.resolve(conditionId, payouts, blockTime);
       balances.resolved(conditionId);
     }
     // LEDGER never waits for metadata.
@@ -344,7 +345,6 @@ async function writeEarlierResolutions(
       transactions: 0,
     }),
   };
-  const watched = { exchanges: new Set<string>(), conditionalTokens: chain.conditionalTokens };
   const from = knownTo === undefined ? resolutionsFrom : knownTo + 1;
   if (knownTo !== undefined)
     logger.info({ from, until }, 'resuming the read of earlier resolutions');
@@ -358,16 +358,16 @@ async function writeEarlierResolutions(
   };
   for await (const { to, blocks } of prefetch(reading, new RangeSize(), from, until)) {
     for (const { header, logs } of blocks) {
-      const decoded = decodeLogs(logs, watched);
-      const refused = refusalsOf(decoded);
-      const block = blockOf({ ...decoded, matches: [], refused, block: header });
+      const raw = { block: { ...header, transactions: [] }, logs };
+      const block = blockOf(await factsOf(raw, chain, metadata));
       if (!encoder.add(block)) {
         await store(block.number - 1);
         encoder.add(block);
       }
-      resolutions += block.resolutions.length;
-      for (const { conditionId, payouts } of decoded.resolutions) {
-        metadata.resolve(conditionId, payouts, header.timestamp);
+      const found = eventsOf('resolutions', [block]);
+      resolutions += found.length;
+      for (const { conditionId, payouts, blockTime } of found) {
+        metadata.resolve(conditionId, payouts, blockTime);
       }
     }
     await store(to);
@@ -383,7 +383,7 @@ async function readResolutions(
   from: number,
   to: number,
 ): Promise<ResolutionRange> {
-  const filter = { addresses: [chain.conditionalTokens], topics: [TOPICS.conditionResolution] };
+  const filter = { addresses: [chain.conditionalTokens], topics: [CONDITION_RESOLUTION] };
   const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
     if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;
     throw new RpcError('inconsistent', 'a log outside of the range');

@@ -27,7 +27,7 @@ import {
 } from './contract.ts';
 import { type Chain, chainOf } from './events/chains.ts';
 import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
-import { LEDGER_STREAM, UnreadableLedgerError } from './ledger/ledger.ts';
+import { eventsOf, LEDGER_STREAM, UnreadableLedgerError } from './ledger/ledger.ts';
 import {
   type LedgerEnd,
   LedgerFencedError,
@@ -252,9 +252,9 @@ async function startMetadata(
   const onChange = (event: MetadataEvent) => storeMetadata(writer, event).catch(fail);
   const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
   await step('metadata', () =>
-    metadata.restore(nats, ({ number, matches }) => {
-      balances.reached(number);
-      for (const match of matches) balances.matched(match);
+    metadata.restore(nats, (block) => {
+      balances.reached(block.number);
+      for (const match of eventsOf('matches', [block])) balances.matched(match);
     }),
   );
   countMetadata(registry, metadata, gamma);

@@ -16,7 +16,7 @@ import type { BlockFacts } from './chain/blocks.ts';
 import type { BlockHead } from './chain/rpc.ts';
 import type { RpcError } from './chain/rpc-pool.ts';
 import { VOID_REASONS } from './contract.ts';
-import { REFUSAL_REASONS } from './events/decode.ts';
+import { REFUSAL_REASONS } from './events/log.ts';
 import type { Block, BlockRef } from './ledger/ledger.ts';
 import type { Gamma } from './metadata/gamma.ts';
 import type { Metadata } from './metadata/metadata.ts';

@@ -14,7 +14,6 @@ import {
   type Block,
   type BlockRange,
   decodeRange,
-  eventsOf,
   LEDGER_STREAM,
   lastBlock,
   missingMessages,
@@ -156,7 +155,7 @@ function ownedPart(range: BlockRange, owned: ReadonlySet<number>): Arrived {
   for (const block of range.blocks) {
     // Events without a market belong to partition 0.
     if (owned.has(0)) refused.push(...block.refused);
-    for (const event of eventsOf(block)) {
+    for (const event of block.events) {
       if (owned.has(partitionOf(event.conditionId))) events.push({ event, blockHash: block.hash });
     }
   }
@@ -318,7 +317,7 @@ async function findStart(
   const checkpoints = new Map(stored.checkpoints);
   for (const { partition, blockNumber, logIndex, txHash } of stored.tips) {
     const block = await storedBlock(options, blockNumber);
-    const event = eventsOf(block).find((candidate) => candidate.logIndex === logIndex);
+    const event = block.events.find((candidate) => candidate.logIndex === logIndex);
     if (event?.txHash !== txHash) throw rewritten(blockNumber, txHash, event?.txHash ?? 'nothing');
     checkpoints.set(partition, { blockNumber, blockHash: block.hash, logIndex });
   }

@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
-import { messageAt, newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
+import { eventsOf, messageAt, newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { type Context, type Endpoint, endpoint } from '../http/endpoint.ts';
 import { integer } from '../http/parameters.ts';
 
@@ -97,8 +97,10 @@ async function readAnswer(nats: Nats, after: number, to: number): Promise<Answer
   let next = after;
   for await (const { range } of storedMessages(nats, { sequence: first.sequence })) {
     if (range.kind !== 'blocks') continue;
-    for (const { number, matches } of range.blocks) {
+    for (const block of range.blocks) {
+      const { number } = block;
       if (number <= after) continue;
+      const matches = eventsOf('matches', [block]);
       if (hashes.length > 0 && hashes.length + matches.length > MATCHES_MAX) {
         return { tx_hashes: hashes, next, more: true, restarted: false };
       }

@@ -13,6 +13,7 @@ import type { ProcessStates } from '../../infra/nats/states.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../../ingest/contract.ts';
 import {
   decodeRange,
+  eventsOf,
   LEDGER_STREAM,
   lastBlock,
   MATCHES_SUBJECT,
@@ -200,7 +201,7 @@ async function readStreams(nats: Nats) {
   ]);
   const block = newest?.range.kind === 'blocks' ? lastBlock(newest.range) : undefined;
   const blocks = matched === undefined ? [] : decodeRange(matched).blocks;
-  const traded = blocks.findLast(({ matches }) => matches.length > 0);
+  const traded = blocks.findLast((block) => eventsOf('matches', [block]).length > 0);
   return {
     event: event?.timestampMs ?? 0,
     block: { number: block?.number ?? 0, atMs: (block?.time ?? 0) * 1_000 },

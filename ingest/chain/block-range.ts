@@ -9,7 +9,10 @@ import type { Hex } from 'viem';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { retry } from '../../infra/retry.ts';
 import { type Chain, watchedAddresses } from '../events/chains.ts';
-import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from '../events/decode.ts';
+import { canLog, WATCHED_TOPICS } from '../events/decode.ts';
+import type { ChainLog } from '../events/log.ts';
+import { ORDER_FILLED, ORDERS_MATCHED } from '../events/match.ts';
+import { makersOfCall } from '../events/match-call.ts';
 import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
 import type { RawBlock } from './blocks.ts';
 import {
@@ -215,8 +218,8 @@ function hasOpenMatch(logs: readonly RangeLog[]): boolean {
   // From the end, so that the closing log is known before its fills.
   return logs.toReversed().some(({ address, transactionHash, topics: [topic] }) => {
     if (transactionHash !== transaction) [transaction, closed] = [transactionHash, []];
-    if (topic === TOPICS.ordersMatched) closed = [...closed, address];
-    return topic === TOPICS.orderFilled && !closed.includes(address);
+    if (topic === ORDERS_MATCHED) closed = [...closed, address];
+    return topic === ORDER_FILLED && !closed.includes(address);
   });
 }
 
@@ -257,7 +260,7 @@ function lacksFills(
     const logged = byTransaction.get(hash);
     if (logged === undefined || !exchanges.has(to ?? '')) return false;
     const fills = logged.filter(
-      ({ address, topics: [topic] }) => address === to && topic === TOPICS.orderFilled,
+      ({ address, topics: [topic] }) => address === to && topic === ORDER_FILLED,
     );
     const makers = makersOfCall(input);
     return makers !== undefined && fills.length < makers + 1;

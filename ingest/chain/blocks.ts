@@ -1,47 +1,36 @@
 /**
- * The facts of one block: its matches with their market, its resolutions, and everything that could not be decoded.
- * The events come from logs. The calldata of the same transaction adds the market, which is checked against the
- * tokens, and on demand the orders behind the fills.
+ * The facts of one block: its events, and everything that could not be decoded. The events come from logs. The calldata
+ * of the same transaction adds the market, and on demand the orders behind the fills.
  */
 import type { Hex } from 'viem';
+import type { LedgerEvent, Match } from '../contract.ts';
 import { type Chain, watchedAddresses } from '../events/chains.ts';
-import {
-  type CalledFill,
-  type ChainLog,
-  conditionOfCall,
-  type DecodedLogs,
-  DecodeError,
-  decodeLogs,
-  decodeMatchCall,
-  type LoggedFill,
-  type LoggedMatch,
-  type LoggedOperator,
-  type LoggedResolution,
-} from '../events/decode.ts';
+import { decodeLogs, storedEvent } from '../events/decode.ts';
+import { type ChainLog, DecodeError, type EventContext, type Markets } from '../events/log.ts';
+import { type CalledFill, decodeMatchCall } from '../events/match-call.ts';
+import type { LoggedOperator } from '../events/operator.ts';
 import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
-export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
-
-export type LocatedMatch = Omit<LoggedMatch, 'fills'> & {
-  readonly conditionId: Hex;
+/** A match with what its transaction says of it. */
+export type SentMatch = Match & {
   /** Sender of the transaction; '' if it is not in the block's list. */
   readonly sender: string;
   /** Input of the transaction if the operator called the exchange directly; else ''. */
   readonly call: Hex | '';
-  readonly fills: readonly LocatedFill[];
   /** Counts matches of the same taker order inside one transaction, from 0. */
   readonly ordinal: number;
 };
 
 export type BlockFacts = {
   readonly block: BlockHead;
-  readonly matches: readonly LocatedMatch[];
-  readonly resolutions: readonly LoggedResolution[];
+  /** What LEDGER stores, in log order. */
+  readonly events: readonly LedgerEvent[];
+  readonly matches: readonly SentMatch[];
   readonly operators: readonly LoggedOperator[];
   readonly refused: readonly Refusal[];
 };
 
-export type Refusal = {
+type Refusal = {
   readonly txHash: Hex;
   readonly logIndex: number;
   readonly error: DecodeError;
@@ -52,14 +41,6 @@ export type Refusal = {
 export type RawBlock = {
   readonly block: BlockHead & { readonly transactions: readonly Transaction[] };
   readonly logs: readonly ChainLog[];
-};
-
-/** Finds the market of a token. */
-type Markets = {
-  /** The outcome index of a token in a condition; undefined if it is none of its tokens. */
-  readonly outcomeOf: (conditionId: string, token: string, exchange: string) => 0 | 1 | undefined;
-  /** May wait for the metadata API; undefined if nobody knows the token. */
-  readonly conditionOfToken: (token: string) => Promise<Hex | undefined>;
 };
 
 /** Reads a block and its logs; undefined while the node does not have it. */
@@ -74,61 +55,74 @@ export async function readBlock(
 }
 
 /** Decodes a block. Never throws for undecodable logs or calls, which are returned in `refused`. */
-export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): Promise<BlockFacts> {
+export async function factsOf(raw: RawBlock, chain: Chain, markets: Markets): Promise<BlockFacts> {
   const { block, logs } = raw;
   const decoded = decodeLogs(logs, {
     exchanges: new Set(chain.exchanges.keys()),
     conditionalTokens: chain.conditionalTokens,
   });
-  const refused = refusalsOf(decoded);
   const transactions = new Map(block.transactions.map((tx) => [tx.hash, tx]));
-  const ordinals = new Map<string, number>();
-  const matches: LocatedMatch[] = [];
-  for (const match of decoded.matches) {
-    const transaction = transactions.get(match.txHash);
-    const key = `${match.txHash}:${match.fills.at(-1)?.orderHash}`;
-    const ordinal = ordinals.get(key) ?? 0;
-    ordinals.set(key, ordinal + 1);
-    const call = transaction?.to === match.exchange ? (transaction.input as Hex) : '';
-    const located = await locate(match, call, metadata);
-    if (located === undefined) {
-      refused.push({
-        txHash: match.txHash,
-        logIndex: match.logIndex,
-        error: new DecodeError('unknown_token', 'no market is known for its tokens'),
-        logs: logs.filter((log) => log.transactionHash === match.txHash),
-      });
-    } else {
-      matches.push({ ...located, sender: transaction?.from ?? '', call, ordinal });
-    }
-  }
-  return {
-    block,
-    matches,
-    resolutions: decoded.resolutions,
-    operators: decoded.operators,
-    refused,
+  const of: EventContext = {
+    blockNumber: block.number,
+    blockTime: block.timestamp,
+    markets,
+    callTo(contract, txHash) {
+      const transaction = transactions.get(txHash);
+      return transaction?.to === contract ? (transaction.input as Hex) : '';
+    },
   };
-}
-
-/** The logs that could not be decoded. */
-export function refusalsOf({ refused }: DecodedLogs): Refusal[] {
-  return refused.map(({ log, error }) => ({
+  const refused: Refusal[] = decoded.refused.map(({ log, error }) => ({
     txHash: log.transactionHash,
     logIndex: log.logIndex,
     error,
     logs: [log],
   }));
+  const events: LedgerEvent[] = [];
+  const operators: LoggedOperator[] = [];
+  for (const event of decoded.events) {
+    if (event.kind === 'operator') {
+      operators.push(event);
+      continue;
+    }
+    try {
+      const stored = await storedEvent(event, of);
+      if (stored !== undefined) events.push(stored);
+    } catch (error) {
+      if (!(error instanceof DecodeError)) throw error;
+      const { txHash, logIndex } = event;
+      const ofTransaction = logs.filter((log) => log.transactionHash === txHash);
+      refused.push({ txHash, logIndex, error, logs: ofTransaction });
+    }
+  }
+  const ordinalOf = countMatches();
+  const matches = events.flatMap((event): SentMatch[] => {
+    if (event.kind !== 'match') return [];
+    const sender = transactions.get(event.txHash)?.from ?? '';
+    const call = of.callTo(event.exchange, event.txHash);
+    return [{ ...event, sender, call, ordinal: ordinalOf(event) }];
+  });
+  return { block, events, matches, operators, refused };
+}
+
+/** Counts the matches of each taker order inside a transaction. Call it with all of them, in order. */
+export function countMatches(): (match: Pick<Match, 'txHash' | 'fills'>) => number {
+  const next = new Map<string, number>();
+  return ({ txHash, fills }) => {
+    const key = `${txHash}:${fills.at(-1)?.orderHash}`;
+    const ordinal = next.get(key) ?? 0;
+    next.set(key, ordinal + 1);
+    return ordinal;
+  };
 }
 
 /** The facts of a block without events. */
 export function nothingIn(block: BlockHead): BlockFacts {
-  return { block, matches: [], resolutions: [], operators: [], refused: [] };
+  return { block, events: [], matches: [], operators: [], refused: [] };
 }
 
 /** The orders behind a match by their hashes; empty if its calldata does not contain them. */
 export function ordersOf(
-  { call, exchange }: LocatedMatch,
+  { call, exchange }: SentMatch,
   chainId: number,
 ): ReadonlyMap<string, CalledFill['order']> {
   if (call === '') return new Map();
@@ -139,23 +133,4 @@ export function ordersOf(
     if (!(error instanceof DecodeError)) throw error;
     return new Map();
   }
-}
-
-async function locate(match: LoggedMatch, call: Hex | '', metadata: Markets) {
-  const inMarket = (conditionId: Hex) => {
-    const fills: LocatedFill[] = [];
-    for (const fill of match.fills) {
-      const token = fill.tokenId.toString();
-      const outcomeIndex = metadata.outcomeOf(conditionId, token, match.exchange);
-      if (outcomeIndex === undefined) return undefined;
-      fills.push({ ...fill, outcomeIndex });
-    }
-    return { ...match, conditionId, fills };
-  };
-  const condition = call === '' ? undefined : conditionOfCall(call);
-  const called = condition === undefined ? undefined : inMarket(condition);
-  if (called !== undefined) return called;
-  const token = match.fills.at(-1)?.tokenId.toString() ?? '';
-  const conditionId = await metadata.conditionOfToken(token);
-  return conditionId === undefined ? undefined : inMarket(conditionId);
 }

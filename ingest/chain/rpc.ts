@@ -6,7 +6,8 @@
 import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
 import { keccak256 } from '../../infra/keccak.ts';
-import { type ChainLog, WATCHED_TOPICS } from '../events/decode.ts';
+import { WATCHED_TOPICS } from '../events/decode.ts';
+import type { ChainLog } from '../events/log.ts';
 import { type PoolOptions, type RpcCall, RpcError, RpcPool } from './rpc-pool.ts';
 
 /** A safe integer above or equal to 0. */

@@ -19,9 +19,13 @@ import { type BasicType, fileWriter, ParquetWriter, schemaFromColumnData } from 
 import { z } from 'zod';
 import { Hash, Index } from '../contract.ts';
 import {
+  addCounts,
   type Block,
   type BlockRange,
   type BlockRef,
+  COUNTED,
+  type Counts,
+  countsOf,
   type LedgerMessage,
   lastBlock,
   parseRange,
@@ -42,18 +46,18 @@ const ZSTD_LEVEL = 1;
 /** The archive is damaged or incomplete, or its blocks differ from those of LEDGER. The message names the file. */
 export class ArchiveError extends UnreadableLedgerError {}
 
-type Counts = z.output<typeof Counts>;
 export type ArchivedFile = z.output<typeof ArchivedFile>;
 /** A message as it was stored in LEDGER. */
 export type ArchivedMessage = Pick<LedgerMessage, 'range' | 'json'>;
 
-const Counts = z.object({
+const Tally = z.object({
   messages: Index,
-  matches: Index,
-  fills: Index,
-  resolutions: Index,
-  refused: Index,
+  ...(Object.fromEntries(COUNTED.map((what) => [what, Index])) as Record<
+    keyof Counts,
+    typeof Index
+  >),
 });
+type Tally = z.output<typeof Tally>;
 const ArchivedFile = z.object({
   file: z.string().regex(OWN_FILES),
   month: z.string().regex(/^\d{4}-\d\d$/),
@@ -65,7 +69,7 @@ const ArchivedFile = z.object({
   /** Hash of block `from` − 1, and of block `to`. */
   parentHash: Hash,
   lastHash: Hash,
-  ...Counts.shape,
+  ...Tally.shape,
   bytes: Index,
   sha256: z.string(),
 });
@@ -196,7 +200,7 @@ export class Archive {
   }
 }
 
-type Row = ArchivedMessage & { readonly counts: Counts };
+type Row = ArchivedMessage & { readonly tally: Tally };
 
 /** Columns of a file. Imports read only the body, which comes last. */
 const COLUMNS: readonly {
@@ -211,10 +215,11 @@ const COLUMNS: readonly {
   { name: 'last_hash', type: 'STRING', value: ({ range }) => range.blocks.at(-1)?.hash },
   { name: 'first_time', type: 'TIMESTAMP', value: ({ range }) => timeOf(range.blocks.at(0)) },
   { name: 'last_time', type: 'TIMESTAMP', value: ({ range }) => timeOf(range.blocks.at(-1)) },
-  { name: 'matches', type: 'INT32', value: ({ counts }) => counts.matches },
-  { name: 'fills', type: 'INT32', value: ({ counts }) => counts.fills },
-  { name: 'resolutions', type: 'INT32', value: ({ counts }) => counts.resolutions },
-  { name: 'refused', type: 'INT32', value: ({ counts }) => counts.refused },
+  ...COUNTED.map((name) => ({
+    name,
+    type: 'INT32' as const,
+    value: ({ tally }: Row) => tally[name],
+  })),
   { name: 'body', type: 'STRING', value: ({ json }) => json },
 ];
 const BODY = 'body';
@@ -226,7 +231,7 @@ export class MonthWriter {
   #parquet: ParquetWriter | undefined;
   #rows: Row[] = [];
   #bytes = 0;
-  #counts: Counts = NOTHING;
+  #tally: Tally = NOTHING;
   #first: (BlockRange & { readonly kind: 'blocks' }) | undefined;
   #last: BlockRef | undefined;
   #month: string | undefined;
@@ -250,9 +255,9 @@ export class MonthWriter {
       this.#first ??= range;
       this.#last = lastBlock(range);
     }
-    const counts = tally(range);
-    this.#counts = sum(this.#counts, counts);
-    this.#rows.push({ range, json, counts });
+    const tally = tallyOf(range);
+    this.#tally = sum(this.#tally, tally);
+    this.#rows.push({ range, json, tally });
     this.#bytes += json.length;
     if (this.#bytes >= GROUP_BYTES) this.#writeGroup();
     return true;
@@ -280,7 +285,7 @@ export class MonthWriter {
       to,
       parentHash: first.parentHash,
       lastHash: last.hash,
-      ...this.#counts,
+      ...this.#tally,
       bytes: (await stat(this.#path)).size,
       sha256: await hashOf(this.#path),
     };
@@ -323,7 +328,7 @@ async function* readMonth(
   after: number,
 ): AsyncGenerator<ArchivedMessage> {
   let last: BlockRef | undefined = { number: file.from - 1, hash: file.parentHash };
-  let counts: Counts = NOTHING;
+  let tally: Tally = NOTHING;
   let isWhole = true;
   for await (const json of bodies(path, after)) {
     if (json === undefined) {
@@ -332,7 +337,7 @@ async function* readMonth(
       continue;
     }
     const range = parseRange(json, `${path}: a message`);
-    counts = sum(counts, tally(range));
+    tally = sum(tally, tallyOf(range));
     if (range.kind === 'blocks') {
       if (last !== undefined) assertLink(path, last, range);
       last = lastBlock(range);
@@ -340,7 +345,7 @@ async function* readMonth(
     if (range.to > after) yield { range, json };
   }
   const isEnd = last?.number === file.to && last.hash === file.lastHash;
-  const isCounted = Object.entries(counts).every(([name, n]) => file[name as keyof Counts] === n);
+  const isCounted = Object.entries(tally).every(([name, n]) => file[name as keyof Tally] === n);
   if (isEnd && (isCounted || !isWhole)) return;
   throw new ArchiveError(`${path} holds other blocks or counts than the manifest says`);
 }
@@ -384,28 +389,14 @@ function assertLink(
   );
 }
 
-const NOTHING: Counts = { messages: 0, matches: 0, fills: 0, resolutions: 0, refused: 0 };
+const NOTHING: Tally = { messages: 0, ...countsOf([]) };
 
-/** Counts the events of these blocks. */
-function tally({ blocks }: BlockRange): Counts {
-  const counts = { ...NOTHING, messages: 1 };
-  for (const { matches, resolutions, refused } of blocks) {
-    counts.matches += matches.length;
-    for (const { fills } of matches) counts.fills += fills.length;
-    counts.resolutions += resolutions.length;
-    counts.refused += refused.length;
-  }
-  return counts;
+function tallyOf({ blocks }: BlockRange): Tally {
+  return { messages: 1, ...countsOf(blocks) };
 }
 
-function sum(a: Counts, b: Counts): Counts {
-  return {
-    messages: a.messages + b.messages,
-    matches: a.matches + b.matches,
-    fills: a.fills + b.fills,
-    resolutions: a.resolutions + b.resolutions,
-    refused: a.refused + b.refused,
-  };
+function sum(a: Tally, b: Tally): Tally {
+  return { messages: a.messages + b.messages, ...addCounts(a, b) };
 }
 
 /** Calendar month of a block, UTC: YYYY-MM. */

@@ -101,30 +101,13 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
 }
 
 /** A block as it is stored in LEDGER. */
-export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
+export function blockOf({ block, events, refused }: BlockFacts): Block {
   const { number, hash, timestamp } = block;
-  const at = { blockNumber: number, blockTime: timestamp };
   return {
     number,
-    hash,
+    hash: hash as Hash,
     time: timestamp,
-    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
-      kind: 'match',
-      ...at,
-      txHash,
-      logIndex,
-      exchange,
-      conditionId,
-      fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
-    })),
-    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
-      kind: 'resolution',
-      ...at,
-      txHash,
-      logIndex,
-      conditionId,
-      payouts: [...payouts] as [bigint, bigint],
-    })),
+    events,
     refused: refused.map(({ txHash, logIndex, error, logs }) => ({
       kind: 'refused',
       reason: error.reason,

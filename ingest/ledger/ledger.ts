@@ -15,7 +15,15 @@ import {
   type StreamMessage,
   storedSince,
 } from '../../infra/nats/reader.ts';
-import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from '../contract.ts';
+import {
+  type EventList,
+  Hash,
+  Index,
+  LEDGER_EVENTS,
+  type LedgerEvent,
+  Refused,
+  toJson,
+} from '../contract.ts';
 
 export const LEDGER_STREAM = 'LEDGER';
 /** `ledger.block.<has matches>.<has resolutions>`, each 0 or 1. */
@@ -36,14 +44,13 @@ const RAW_BYTES_MAX = 64 * 1_048_576;
 /** Higher levels gain nothing: the rest is random hashes and addresses. */
 const ZSTD_LEVEL = 1;
 
-/** A final block and its events, each list in log order. */
+/** A final block and its events in log order. */
 export type Block = {
   readonly number: number;
   readonly hash: Hash;
   /** Seconds since the epoch. */
   readonly time: number;
-  readonly matches: readonly Match[];
-  readonly resolutions: readonly Resolution[];
+  readonly events: readonly LedgerEvent[];
   readonly refused: readonly Refused[];
 };
 
@@ -51,7 +58,7 @@ export type BlockRef = Pick<Block, 'number' | 'hash'>;
 
 /** A block without events. */
 export function emptyBlock({ number, hash, time }: Pick<Block, 'number' | 'hash' | 'time'>): Block {
-  return { number, hash, time, matches: [], resolutions: [], refused: [] };
+  return { number, hash, time, events: [], refused: [] };
 }
 
 /**
@@ -77,15 +84,22 @@ export type EncodedRange = {
 /** This version cannot read a LEDGER message. Skipping it would lose its fills. */
 export class UnreadableLedgerError extends ExpectedError {}
 
+const LISTS = Object.keys(LEDGER_EVENTS) as EventList[];
+/** A block says these once for its events. */
+const OF_BLOCK = { kind: true, blockNumber: true, blockTime: true } as const;
+const StoredLists = Object.fromEntries(
+  Object.entries(LEDGER_EVENTS).map(([list, event]) => [
+    list,
+    z.array((event as z.ZodObject).omit(OF_BLOCK)),
+  ]),
+) as Record<EventList, z.ZodArray<z.ZodObject>>;
 const StoredBlock = z.object({
   number: Index,
   hash: Hash,
   time: Index,
-  matches: z.array(Match.omit({ kind: true, blockNumber: true, blockTime: true })),
-  resolutions: z.array(Resolution.omit({ kind: true, blockNumber: true, blockTime: true })),
+  ...StoredLists,
   refused: z.array(Refused.omit({ kind: true, blockNumber: true })),
 });
-type StoredBlock = z.output<typeof StoredBlock>;
 
 const range = { version: z.literal(VERSION), from: Index, to: Index, blocks: z.array(StoredBlock) };
 const StoredRange = z.union([
@@ -159,39 +173,24 @@ function encoded(
 
 /** The message with this JSON, which holds these blocks. */
 export function encodeJson(json: Uint8Array | string, blocks: readonly Block[]): EncodedRange {
-  const matches = blocks.some((block) => block.matches.length > 0) ? 1 : 0;
-  const resolutions = blocks.some((block) => block.resolutions.length > 0) ? 1 : 0;
+  const has = (list: EventList) => (eventsOf(list, blocks).length > 0 ? 1 : 0);
   return {
-    subject: `ledger.block.${matches}.${resolutions}`,
+    subject: `ledger.block.${has('matches')}.${has('resolutions')}`,
     headers: { [VERSION_HEADER]: String(VERSION) },
     data: zstdCompressSync(json, { params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL } }),
   };
 }
 
-/** JSON of a block. A replacer would take three times as long. */
-function blockText({ number, hash, time, matches, resolutions, refused }: Block): string {
-  return JSON.stringify({
+function blockText({ number, hash, time, events, refused }: Block): string {
+  const lists = LISTS.map((list) => [
+    list,
+    eventsOf(list, [{ events }]).map(({ kind, blockNumber, blockTime, ...event }) => event),
+  ]);
+  return toJson({
     number,
     hash,
     time,
-    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
-      txHash,
-      logIndex,
-      exchange,
-      conditionId,
-      fills: fills.map((fill) => ({
-        ...fill,
-        shares: fill.shares.toString(),
-        usdc: fill.usdc.toString(),
-        fee: fill.fee.toString(),
-      })),
-    })),
-    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
-      txHash,
-      logIndex,
-      conditionId,
-      payouts: payouts.map(String),
-    })),
+    ...Object.fromEntries(lists),
     refused: refused.map(({ reason, txHash, logIndex, detail }) => ({
       reason,
       txHash,
@@ -261,22 +260,45 @@ function checked({ blocks: stored, ...message }: z.output<typeof StoredRange>): 
   return { kind: 'blocks', from, to, parentHash: message.parentHash, blocks };
 }
 
-function blockOf({ number, hash, time, ...events }: StoredBlock): Block {
+function blockOf({ number, hash, time, refused, ...lists }: z.output<typeof StoredBlock>): Block {
   const at = { blockNumber: number, blockTime: time };
+  const events = LISTS.flatMap((list) => {
+    const kind = LEDGER_EVENTS[list].shape.kind.value;
+    return lists[list].map((event) => ({ kind, ...at, ...event }) as LedgerEvent);
+  });
   return {
     number,
     hash,
     time,
-    matches: events.matches.map((match) => ({ kind: 'match', ...at, ...match })),
-    resolutions: events.resolutions.map((one) => ({ kind: 'resolution', ...at, ...one })),
-    refused: events.refused.map((one) => ({ kind: 'refused', blockNumber: number, ...one })),
+    events: events.sort((a, b) => a.logIndex - b.logIndex),
+    refused: refused.map((one) => ({ kind: 'refused', blockNumber: number, ...one })),
   };
 }
 
-/** The events of a block in log order. */
-export function eventsOf({ matches, resolutions }: Block): readonly LedgerEvent[] {
-  if (resolutions.length === 0) return matches;
-  return [...matches, ...resolutions].sort((a, b) => a.logIndex - b.logIndex);
+/** The events of one kind in these blocks. */
+export function eventsOf<List extends EventList>(
+  list: List,
+  blocks: readonly Pick<Block, 'events'>[],
+): z.infer<(typeof LEDGER_EVENTS)[List]>[] {
+  const kind: LedgerEvent['kind'] = LEDGER_EVENTS[list].shape.kind.value;
+  const isOfKind = (event: LedgerEvent): event is z.infer<(typeof LEDGER_EVENTS)[List]> =>
+    event.kind === kind;
+  return blocks.flatMap(({ events }) => events.filter(isOfKind));
+}
+
+/** How many of what these blocks hold, by list; fills are counted, too. */
+export type Counts = Readonly<Record<(typeof COUNTED)[number], number>>;
+export const COUNTED = [...LISTS, 'fills', 'refused'] as const;
+
+export function countsOf(blocks: readonly Block[]): Counts {
+  const lists = LISTS.map((list) => [list, eventsOf(list, blocks).length] as const);
+  const fills = eventsOf('matches', blocks).reduce((sum, match) => sum + match.fills.length, 0);
+  const refused = blocks.reduce((sum, block) => sum + block.refused.length, 0);
+  return { ...(Object.fromEntries(lists) as Record<EventList, number>), fills, refused };
+}
+
+export function addCounts(a: Counts, b: Counts): Counts {
+  return Object.fromEntries(COUNTED.map((what) => [what, a[what] + b[what]])) as Counts;
 }
 
 /** A stored message. */

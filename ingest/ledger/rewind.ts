@@ -8,8 +8,11 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import type { Kv } from '../../infra/nats/kv.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
 import {
+  addCounts,
   type Block,
   type BlockRange,
+  type Counts,
+  countsOf,
   encodeRange,
   LEDGER_STREAM,
   type LedgerMessage,
@@ -31,11 +34,7 @@ export type RewindPlan = {
   /** Messages that are removed. */
   readonly sequences: readonly number[];
   /** Events that are removed. */
-  readonly removed: {
-    readonly matches: number;
-    readonly resolutions: number;
-    readonly refused: number;
-  };
+  readonly removed: Counts;
   /** Newest block that is removed. */
   readonly newest: number;
 };
@@ -54,16 +53,13 @@ export async function refuseHalfRewound(kv: Kv): Promise<void> {
 export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPlan> {
   const { message, keeps } = await newestBlockUpTo(nats, toBlock);
   const sequences: number[] = [];
-  const removed = { matches: 0, resolutions: 0, refused: 0 };
+  let removed = countsOf([]);
   let newest = keeps.number;
   for await (const { sequence, range } of storedMessages(nats, { sequence: message.sequence })) {
     if (sequence > message.sequence) sequences.push(sequence);
     newest = Math.max(newest, range.to);
-    for (const block of range.blocks.filter(({ number }) => number > keeps.number)) {
-      removed.matches += block.matches.length;
-      removed.resolutions += block.resolutions.length;
-      removed.refused += block.refused.length;
-    }
+    const after = range.blocks.filter(({ number }) => number > keeps.number);
+    removed = addCounts(removed, countsOf(after));
   }
   return { keeps, message, sequences, removed, newest };
 }

@@ -18,6 +18,7 @@ import {
 import {
   type Block,
   decodeRange,
+  eventsOf,
   LEDGER_STREAM,
   messageAt,
   newestMessage,
@@ -83,7 +84,7 @@ export async function restoreMetadata(
       RESOLUTIONS_SUBJECT,
     );
     for (const message of messages) {
-      const resolutions = decodeRange(message).blocks.flatMap((block) => block.resolutions);
+      const resolutions = eventsOf('resolutions', decodeRange(message).blocks);
       resolutions.forEach(onEvent);
       progress(resolutions.length);
     }

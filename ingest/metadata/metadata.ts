@@ -19,7 +19,7 @@ import {
 } from '../contract.ts';
 import type { Chain } from '../events/chains.ts';
 import { TokenMap } from '../events/token-ids.ts';
-import type { Block } from '../ledger/ledger.ts';
+import { type Block, eventsOf } from '../ledger/ledger.ts';
 import { MetadataCache } from './fetch-cache.ts';
 import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
 import { restoreMetadata, unansweredBlocks } from './metadata-stream.ts';
@@ -136,7 +136,7 @@ export class Metadata {
       }
     });
     for await (const block of unansweredBlocks(nats)) {
-      this.learnOf(block.matches);
+      this.learnOf(eventsOf('matches', [block]));
       onUnanswered(block);
     }
   }

@@ -23,7 +23,7 @@ import {
   feedSequelId,
   type Hash,
 } from '../contract.ts';
-import type { CalledFill, MatchedFill } from '../events/decode.ts';
+import type { CalledFill, MatchedFill } from '../events/match-call.ts';
 import type { Metadata } from '../metadata/metadata.ts';
 
 /** Ids of matches and of their sequels. */
@@ -211,7 +211,7 @@ export class FeedWriter {
       orderHash: fill.orderHash,
       side: fill.side,
       outcomeIndex: fill.outcomeIndex,
-      tokenId: fill.tokenId.toString(),
+      tokenId: fill.tokenId,
       shares: fill.shares,
       usdc: fill.usdc,
       fee: fill.fee,

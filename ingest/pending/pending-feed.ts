@@ -6,24 +6,17 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import {
-  type BlockFacts,
-  factsOf,
-  type LocatedFill,
-  type LocatedMatch,
-  ordersOf,
-  readBlock,
-} from '../chain/blocks.ts';
+import { type BlockFacts, factsOf, ordersOf, readBlock, type SentMatch } from '../chain/blocks.ts';
 import type { Rpc, Transaction } from '../chain/rpc.ts';
-import { type FeedMatch, feedMessageId } from '../contract.ts';
+import { type FeedMatch, type Fill, feedMessageId } from '../contract.ts';
 import type { Chain } from '../events/chains.ts';
+import { DecodeError } from '../events/log.ts';
 import {
   type CalledFill,
   type CalledMatch,
-  DecodeError,
   decodeMatchCall,
   MATCH_ORDERS_SELECTOR,
-} from '../events/decode.ts';
+} from '../events/match-call.ts';
 import type { Metadata } from '../metadata/metadata.ts';
 import type { PendingMetrics } from '../metrics.ts';
 import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
@@ -138,9 +131,8 @@ export class PendingFeed {
     const { chain, metadata } = this.#options;
     const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
     const locate = (fill: CalledFill): ShownFill => {
-      const token = fill.tokenId.toString();
-      const outcomeIndex = metadata.outcomeOf(call.conditionId, token, exchange);
-      if (outcomeIndex === undefined) throw new DecodeError('unknown_token', token);
+      const outcomeIndex = metadata.outcomeOf(call.conditionId, fill.tokenId, exchange);
+      if (outcomeIndex === undefined) throw new DecodeError('unknown_token', fill.tokenId);
       return { ...fill, outcomeIndex };
     };
     return {
@@ -220,7 +212,7 @@ export class PendingFeed {
 
   /** Publishes a match of a block that may still be replaced. Resolves with true if this was the first to show it. */
   async #showMined(
-    match: LocatedMatch,
+    match: SentMatch,
     block: BlockTime,
     nonce: number | undefined,
   ): Promise<boolean> {
@@ -258,7 +250,7 @@ export class PendingFeed {
 
 /** A match of a block as it is shown; `sent` is null if the block is final. */
 function shownInBlock(
-  match: LocatedMatch,
+  match: SentMatch,
   blockTime: number,
   chainId: number,
   sent: ShownMatch['sent'],
@@ -266,7 +258,7 @@ function shownInBlock(
   const taker = match.fills.at(-1);
   if (taker === undefined) throw new RangeError(`match ${match.txHash} has no fills`);
   const orders = ordersOf(match, chainId);
-  const withOrder = (fill: LocatedFill): ShownFill => ({
+  const withOrder = (fill: Fill): ShownFill => ({
     ...fill,
     order: orders.get(fill.orderHash) ?? null,
   });

@@ -15,7 +15,7 @@ import { z } from 'zod';
 import { upTo } from '../../infra/lru.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { readRange, type StreamMessage } from '../../infra/nats/reader.ts';
-import type { LocatedMatch } from '../chain/blocks.ts';
+import { countMatches, type SentMatch } from '../chain/blocks.ts';
 import {
   decodeFeedEvent,
   FEED_MATCH_SUBJECT,
@@ -30,8 +30,8 @@ import {
   feedSequelId,
   type VoidReason,
 } from '../contract.ts';
-import type { MatchedFill } from '../events/decode.ts';
-import { storedMessages } from '../ledger/ledger.ts';
+import type { MatchedFill } from '../events/match-call.ts';
+import { eventsOf, storedMessages } from '../ledger/ledger.ts';
 import type { PendingMetrics } from '../metrics.ts';
 import type { FeedWriter } from './feed.ts';
 import type { MempoolNode } from './mempool.ts';
@@ -68,10 +68,11 @@ type OpenMatch = Shown & {
   absent: number;
 };
 
-type FinalMatches = { readonly block: number; readonly matches: readonly LocatedMatch[] };
+type FinalMatches = { readonly block: number; readonly matches: readonly SentMatch[] };
 
 /** Message id of a match in a block. */
-export function matchIdOf({ txHash, fills, ordinal }: LocatedMatch): string {
+export function matchIdOf(match: Pick<SentMatch, 'txHash' | 'fills' | 'ordinal'>): string {
+  const { txHash, fills, ordinal } = match;
   return feedMessageId(txHash, fills.at(-1)?.orderHash ?? '', ordinal);
 }
 
@@ -196,7 +197,7 @@ export class PendingMatches {
   }
 
   /** Publishes that the open matches in a final block are final. Call this in block order. */
-  async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
+  async final(block: BlockTime, matches: readonly SentMatch[]): Promise<void> {
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
       const inBlock = { block: block.number, matches: found };
@@ -275,7 +276,7 @@ export class PendingMatches {
     });
   }
 
-  #compare(txHash: string, match: FeedMatch, final: LocatedMatch | undefined): void {
+  #compare(txHash: string, match: FeedMatch, final: SentMatch | undefined): void {
     if (final === undefined) return;
     const found = differences(match, final.fills);
     if (found.length === 0) return;
@@ -298,7 +299,7 @@ export class PendingMatches {
     await feed.publish(event);
   }
 
-  async #restore({ event, match }: Voided, found: LocatedMatch): Promise<void> {
+  async #restore({ event, match }: Voided, found: SentMatch): Promise<void> {
     this.#voided.delete(event.matchId);
     if (match !== undefined) this.#compare(event.txHash, match, found);
     this.#options.metrics.restored.inc();
@@ -387,7 +388,7 @@ function differencesOf(of: Difference['of'], shown: FeedFill, final: MatchedFill
     ['order_hash', shown.orderHash, final.orderHash],
     ['trader', shown.trader.address, final.trader],
     ['side', shown.side, final.side],
-    ['token_id', shown.tokenId, final.tokenId.toString()],
+    ['token_id', shown.tokenId, final.tokenId],
     ['shares', shown.shares.toString(), final.shares.toString()],
     ['usdc', shown.usdc.toString(), final.usdc.toString()],
     ['fee', shown.fee.toString(), final.fee.toString()],
@@ -513,19 +514,14 @@ async function finalSince(
   const [oldest] = shown.values();
   if (oldest === undefined) return [];
   const found: [string, number][] = [];
-  const ordinals = new Map<string, number>();
+  const ordinalOf = countMatches();
   const wanted = new Set([...shown.values()].map(({ match }) => match.txHash));
   for await (const { range } of storedMessages(nats, { timeMs: oldest.storedAtMs - CLOCK_MS })) {
-    for (const { number, matches } of range.blocks) {
-      for (const { txHash, fills } of matches) {
-        // A catch-up stores far more matches than memory holds.
-        if (!wanted.has(txHash)) continue;
-        const takerOrder = fills.at(-1)?.orderHash ?? '';
-        const key = `${txHash}:${takerOrder}`;
-        const ordinal = ordinals.get(key) ?? 0;
-        ordinals.set(key, ordinal + 1);
-        found.push([feedMessageId(txHash, takerOrder, ordinal), number]);
-      }
+    for (const match of eventsOf('matches', range.blocks)) {
+      // A catch-up stores far more matches than memory holds.
+      if (!wanted.has(match.txHash)) continue;
+      const id = matchIdOf({ ...match, ordinal: ordinalOf(match) });
+      found.push([id, match.blockNumber]);
     }
   }
   return found;

@@ -272,7 +272,7 @@ function blockOf(number: number, txHashes: readonly string[]): Block {
       ],
     }),
   );
-  return { ...emptyBlock({ number, hash: blockHash(number), time: 1 }), matches };
+  return { ...emptyBlock({ number, hash: blockHash(number), time: 1 }), events: matches };
 }
 
 describe('GET /v2/status', () => {

@@ -10,6 +10,7 @@ import {
   decodeRange,
   emptyBlock,
   encodeRange,
+  eventsOf,
   LEDGER_STREAM,
   messageAt,
   VERSION_HEADER,
@@ -47,7 +48,7 @@ const BLOCKS: readonly Block[] = [
 const monthOf = ({ time }: Block) => new Date(time * 1_000).toISOString().slice(0, 7);
 const untilMonth = (month: string) => BLOCKS.filter((block) => monthOf(block) <= month);
 const fillsOf = (blocks: readonly Block[]) =>
-  blocks.flatMap(({ matches }) => matches).reduce((sum, { fills }) => sum + fills.length, 0);
+  eventsOf('matches', blocks).reduce((sum, { fills }) => sum + fills.length, 0);
 const lastOf = (blocks: readonly Block[]) => blocks.at(-1)?.number ?? 0;
 
 const directory = temporaryDirectory();
@@ -78,10 +79,10 @@ async function empty(): Promise<void> {
 /** Earlier resolutions, then blocks. */
 async function fill(blocks: readonly Block[], blocksPerMessage = 4): Promise<void> {
   const writer = await LedgerWriter.open(nats);
-  const resolutions = BLOCKS.flatMap((block) => block.resolutions);
+  const resolutions = eventsOf('resolutions', BLOCKS);
   for (const [i, to] of [100, FIRST_BLOCK - 1].entries()) {
     const block = { ...emptyBlock({ number: to, hash: blockHash(to), time: 1_700_000_000 }) };
-    const blocks = [{ ...block, resolutions: resolutions.slice(i, i + 1) }];
+    const blocks = [{ ...block, events: resolutions.slice(i, i + 1) }];
     await writer.store(to, encodeRange({ kind: 'earlier-resolutions', from: to, to, blocks }));
   }
   writer.close();
@@ -217,7 +218,7 @@ describe('npm run export', () => {
     });
     expect(await engine.close(10_000)).toBe('closed');
     const blocks = untilMonth('2026-09');
-    const resolutions = blocks.flatMap((block) => block.resolutions).length + 2;
+    const resolutions = eventsOf('resolutions', blocks).length + 2;
     const fills = fillsOf(blocks);
     expect(body.toString().trim()).toBe(`${fills},${resolutions},100,${lastOf(blocks)},${fills}`);
   });

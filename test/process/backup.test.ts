@@ -11,7 +11,7 @@ import { cursorOf } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
-import { eventsOf, storedMessages } from '../../ingest/ledger/ledger.ts';
+import { storedMessages } from '../../ingest/ledger/ledger.ts';
 import { natsToken, serviceUrl } from '../../local/secret.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import {
@@ -69,7 +69,7 @@ async function figures(of: Service) {
   const nats = await connectNats({ ...of.nats, name: 'test' });
   const ids: string[] = [];
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
-    for (const { txHash, logIndex } of range.blocks.flatMap(eventsOf)) {
+    for (const { txHash, logIndex } of range.blocks.flatMap(({ events }) => events)) {
       ids.push(`${txHash}:${logIndex}`);
     }
   }

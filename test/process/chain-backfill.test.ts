@@ -2,7 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeObservation, METADATA_STREAM } from '../../ingest/contract.ts';
-import { TOPICS } from '../../ingest/events/decode.ts';
+import { CONDITION_RESOLUTION } from '../../ingest/events/resolution.ts';
+import { eventsOf } from '../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import {
   factsOfChain,
@@ -75,7 +76,7 @@ async function expectBalances(nats: Nats): Promise<void> {
     const { event } = decodeObservation(data);
     if (event.kind === 'balances') for (const [trader] of event.balances) read.add(trader);
   }
-  const matches = (await factsOfLedger(nats)).blocks.flatMap((block) => block.matches);
+  const matches = eventsOf('matches', (await factsOfLedger(nats)).blocks);
   const traders = matches.flatMap(({ fills }) => fills.map(({ trader }) => trader));
   expect([...read].toSorted()).toEqual([...new Set(traders)].toSorted());
 }
@@ -188,7 +189,7 @@ type LogSearch = { readonly fromBlock?: string; readonly topics?: readonly (read
 
 /** Blocks of the chain's resolutions, in order. */
 async function resolutionsOfChain(): Promise<readonly number[]> {
-  const topics = [[TOPICS.conditionResolution]];
+  const topics = [[CONDITION_RESOLUTION]];
   const filter = { fromBlock: '0x0', toBlock: 'latest', topics };
   const logs = await rpc<{ blockNumber: string }[]>(devnet.url, 'eth_getLogs', [filter]);
   return logs.map(({ blockNumber }) => Number(blockNumber));

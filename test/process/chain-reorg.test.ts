@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { eventsOf } from '../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { serviceUrl } from '../../local/secret.ts';
 import { migrate } from '../../sql/migrate.ts';
@@ -110,7 +111,7 @@ async function rebuiltFills(): Promise<number> {
   const projector = start('projector/main.ts', [], env);
   await projector.event('projecting');
   const { blocks } = await factsOfLedger(nats);
-  const fills = blocks.flatMap(({ matches }) => matches).flatMap((match) => match.fills).length;
+  const fills = eventsOf('matches', blocks).flatMap((match) => match.fills).length;
   const count = await until(async () => {
     const [row] = await query<{ n: string }>(
       url,

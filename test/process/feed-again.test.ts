@@ -168,7 +168,7 @@ test('after a restart that reads only the newest ids: no final match of the time
   const messages = storedSince(nats, FEED_STREAM, { sequence: first?.sequence ?? 0 });
   const { value } = await messages[Symbol.asyncIterator]().next();
   expect(await again.restore(nats, 0, ({ subject }) => subject === FEED_MATCH_SUBJECT)).toBe(false);
-  const taker = { ...fill(1), trader: address(1), tokenId: 1n, order: null };
+  const taker = { ...fill(1), trader: address(1), tokenId: '1', order: null };
   const final = (id: string, detectedAtMs: number) => ({
     ...{ id, txHash: hash(1), exchange: address(9), conditionId: hash(1), detectedAtMs },
     ...{ pending: false, sent: null, taker, makers: [taker] },

@@ -258,7 +258,7 @@ describe('the projector', () => {
     await nats.jsm.streams.purge(LEDGER_STREAM);
     const ledger = await TestLedger.open(nats);
     const block = emptyBlock({ number: 8, hash: OTHER_HASH, time: TIME + 8 });
-    await ledger.publish([{ ...block, matches: [match(8)] }]);
+    await ledger.publish([{ ...block, events: [match(8)] }]);
     ledger.close();
     const { projector, notReady } = await startProjector();
     const found = `the tables hold ${blockHash(8)} in block 8, but LEDGER holds ${OTHER_HASH}`;

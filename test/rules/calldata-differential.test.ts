@@ -8,13 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encodeFunctionData, type Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  type CalledFill,
-  type ChainLog,
-  decodeLogs,
-  decodeMatchCall,
-  type LoggedFill,
-} from '../../ingest/events/decode.ts';
+import { decodeLogs } from '../../ingest/events/decode.ts';
+import type { ChainLog } from '../../ingest/events/log.ts';
+import { decodeMatchCall, type MatchedFill } from '../../ingest/events/match-call.ts';
 import { type Chain, startChain } from '../../local/devnet/chain.ts';
 import {
   CHAIN_ID,
@@ -146,7 +142,7 @@ describe('decodeMatchCall against the contract', () => {
       },
     );
     expect(decoded.refused).toEqual([]);
-    return decoded.matches;
+    return decoded.events.filter((event) => event.kind === 'match');
   }
 });
 
@@ -189,7 +185,7 @@ function encode(conditionId: Hex, match: ModelMatch): Hex {
   });
 }
 
-function common(fill: CalledFill | LoggedFill) {
+function common(fill: MatchedFill) {
   const { orderHash, trader, side, tokenId, shares, usdc, fee } = fill;
   return { orderHash, trader, side, tokenId, shares, usdc, fee };
 }

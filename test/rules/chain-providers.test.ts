@@ -6,7 +6,7 @@ import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { prefetch, RangeSize, readRange } from '../../ingest/chain/block-range.ts';
 import { connectRpc } from '../../ingest/chain/rpc.ts';
-import { TOPICS } from '../../ingest/events/decode.ts';
+import { ORDERS_MATCHED } from '../../ingest/events/match.ts';
 import {
   type Call,
   CHAIN,
@@ -233,7 +233,7 @@ describe('a block whose bloom is full', () => {
     let left = 0;
     const forgets = results('eth_getLogs', (logs: LogText[], call) => {
       if (isByHash(call)) return logs;
-      const match = logs.findLast(({ topics: [topic] }) => topic === TOPICS.ordersMatched);
+      const match = logs.findLast(({ topics: [topic] }) => topic === ORDERS_MATCHED);
       if (match !== undefined) left += 1;
       return logs.filter(({ transactionHash }) => transactionHash !== match?.transactionHash);
     });
@@ -247,9 +247,7 @@ describe('a block whose bloom is full', () => {
   test('is refused while no list of its logs has that match', async () => {
     let hidden: string | undefined;
     const forgets = results('eth_getLogs', (logs: LogText[]) => {
-      hidden ??= logs.find(
-        ({ topics: [topic] }) => topic === TOPICS.ordersMatched,
-      )?.transactionHash;
+      hidden ??= logs.find(({ topics: [topic] }) => topic === ORDERS_MATCHED)?.transactionHash;
       return logs.filter(({ transactionHash }) => transactionHash !== hidden);
     });
     const endpoint = await startEndpoint(devnet.url, async (calls, replies) =>

@@ -4,7 +4,7 @@ import { readRange } from '../../ingest/chain/block-range.ts';
 import { connectRpc, explains } from '../../ingest/chain/rpc.ts';
 import { RpcError } from '../../ingest/chain/rpc-pool.ts';
 import { watchedAddresses } from '../../ingest/events/chains.ts';
-import { TOPICS } from '../../ingest/events/decode.ts';
+import { ORDER_FILLED, ORDERS_MATCHED } from '../../ingest/events/match.ts';
 import {
   CHAIN,
   factsOfChain,
@@ -98,7 +98,7 @@ const FALSE_LOGS: Readonly<Record<string, (logs: LogText[]) => LogText[]>> = {
   },
   // Of several resolutions or whole matches of a block one may be left out unnoticed (docs/decisions/0003-final-blocks.md); of this none.
   'one OrdersMatched less': (logs) => {
-    const isMatch = ({ topics: [topic] }: LogText) => topic === TOPICS.ordersMatched;
+    const isMatch = ({ topics: [topic] }: LogText) => topic === ORDERS_MATCHED;
     const middle = logs.filter(isMatch)[logs.filter(isMatch).length >> 1];
     return logs.filter((log) => log !== middle);
   },
@@ -192,7 +192,7 @@ describe('a range of blocks', () => {
     const bad = await startEndpoint(
       devnet.url,
       results('eth_getLogs', (logs: LogText[]) => {
-        const fills = logs.filter(({ topics: [topic] }) => topic === TOPICS.orderFilled);
+        const fills = logs.filter(({ topics: [topic] }) => topic === ORDER_FILLED);
         const [maker] = fills;
         if (maker !== undefined) left += 1;
         return logs.filter((log) => log !== maker);

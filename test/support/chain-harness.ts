@@ -10,13 +10,9 @@ import { buffer } from 'node:stream/consumers';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { chainOf, watchedAddresses } from '../../ingest/events/chains.ts';
-import { TOPICS } from '../../ingest/events/decode.ts';
-import {
-  type Block,
-  type BlockRange,
-  eventsOf,
-  storedMessages,
-} from '../../ingest/ledger/ledger.ts';
+import { ORDERS_MATCHED } from '../../ingest/events/match.ts';
+import { CONDITION_RESOLUTION } from '../../ingest/events/resolution.ts';
+import { type Block, type BlockRange, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { openDevnet } from '../../local/devnet/devnet.ts';
 import { Sender } from '../../local/devnet/rpc.ts';
 import type { PlannedMatch, World } from '../../local/devnet/world.ts';
@@ -99,7 +95,7 @@ type Log = {
 
 /** Places of the chain's matches and resolutions in chain order, as `block:txHash:logIndex`. */
 export async function factsOfChain(url: string, to: number): Promise<readonly string[]> {
-  const topics = [[TOPICS.ordersMatched, TOPICS.conditionResolution]];
+  const topics = [[ORDERS_MATCHED, CONDITION_RESOLUTION]];
   const filter = { fromBlock: '0x0', toBlock: `0x${to.toString(16)}`, topics };
   const logs = await rpc<Log[]>(url, 'eth_getLogs', [
     { ...filter, address: watchedAddresses(CHAIN) },
@@ -121,7 +117,7 @@ export async function factsOfLedger(nats: Nats) {
   const earlier = { facts: 0, to: -1 };
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
     for (const block of range.blocks) {
-      for (const { txHash, logIndex } of eventsOf(block)) {
+      for (const { txHash, logIndex } of block.events) {
         facts.push(`${block.number}:${txHash}:${logIndex}`);
       }
     }

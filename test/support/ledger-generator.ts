@@ -181,8 +181,7 @@ function blockOf(events: readonly (Match | Resolution)[]): Block {
   const { blockNumber: number = 0, blockTime: time = 0 } = events[0] ?? {};
   return {
     ...emptyBlock({ number, hash: blockHash(number), time }),
-    matches: events.filter((event) => event.kind === 'match'),
-    resolutions: events.filter((event) => event.kind === 'resolution'),
+    events,
   };
 }
 

@@ -12,7 +12,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
-import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
+import { newestMessage, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { freePort } from '../../local/ports.ts';
 import { natsToken, serviceUrl } from '../../local/secret.ts';
 import { OpenPositions } from '../../projector/fold/positions.ts';
@@ -353,7 +353,7 @@ export async function settled(of: Pick<Service, 'nats' | 'query'>, block: number
   const positions = new OpenPositions();
   let rows = 0;
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
-    for (const event of range.blocks.flatMap(eventsOf)) {
+    for (const event of range.blocks.flatMap(({ events }) => events)) {
       rows += positions.apply(event).length;
     }
   }

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { factsOf, ordersOf, type RawBlock } from '../../ingest/chain/blocks.ts';
 import { chainOf } from '../../ingest/events/chains.ts';
-import { decodeMatchCall } from '../../ingest/events/decode.ts';
+import { decodeMatchCall } from '../../ingest/events/match-call.ts';
 import { TokenMap } from '../../ingest/events/token-ids.ts';
 import { blockOf } from '../../ingest/ledger/ledger-writer.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';

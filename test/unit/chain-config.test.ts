@@ -3,7 +3,8 @@ import { ConfigError, IngestConfig, readConfig } from '../../infra/config.ts';
 import { UsageError } from '../../infra/expected.ts';
 import { readCommand } from '../../ingest/cli.ts';
 import { chainOf, watchedAddresses } from '../../ingest/events/chains.ts';
-import { TOPICS, WATCHED_TOPICS } from '../../ingest/events/decode.ts';
+import { WATCHED_TOPICS } from '../../ingest/events/decode.ts';
+import { ORDER_FILLED } from '../../ingest/events/match.ts';
 
 const V1_EXCHANGE = '0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E';
 const V1_NEG_RISK = '0xC5d563A36AE78145C45a50134d48A1215220f80a';
@@ -33,7 +34,7 @@ describe('chainOf', () => {
       const config = readConfig(IngestConfig, { CHAIN: 'polygon', EXCHANGES: `${address}:${ONE}` });
       expect(() => chainOf(config)).toThrow(/version [13] .*not supported/);
     }
-    expect(TOPICS.orderFilled).toMatch(/^0xd543adfd/);
+    expect(ORDER_FILLED).toMatch(/^0xd543adfd/);
     // The same event names of version 1.
     expect(WATCHED_TOPICS.some((topic) => /^0x(d0a08e8c|63bf4d16)/.test(topic))).toBe(false);
   });

@@ -1,15 +1,15 @@
 import fc from 'fast-check';
 import { encodeFunctionData, type Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
+import { decodeLogs } from '../../ingest/events/decode.ts';
+import { DecodeError } from '../../ingest/events/log.ts';
 import {
   type CalledMatch,
   conditionOfCall,
-  DecodeError,
-  decodeLogs,
   decodeMatchCall,
   MATCH_ORDERS_ABI,
   makersOfCall,
-} from '../../ingest/events/decode.ts';
+} from '../../ingest/events/match-call.ts';
 import { atlas, EXCHANGE, POLYGON, WATCHED } from './fixtures.ts';
 
 const BUY = 0;
@@ -80,7 +80,7 @@ describe('decodeMatchCall', () => {
   test('predicts the receipt of the real transaction', () => {
     const call = decodeMatchCall(atlas.input, EXCHANGE, POLYGON);
     const logs = atlas.logs.filter((log) => log.address === EXCHANGE);
-    const [match] = decodeLogs(logs, WATCHED).matches;
+    const [match] = decodeLogs(logs, WATCHED).events.filter((event) => event.kind === 'match');
     const common = (fill: Omit<CalledMatch['taker'], 'order'>) => ({
       orderHash: fill.orderHash,
       trader: fill.trader,
@@ -258,7 +258,7 @@ describe('the arguments of a call', () => {
             side === BUY ? [makerAmount, takerAmount] : [takerAmount, makerAmount];
           expect(fill).toMatchObject({
             trader: maker,
-            tokenId,
+            tokenId: `${tokenId}`,
             order: { usdc, shares, signatureType },
           });
         }

@@ -26,7 +26,7 @@ function setUp(idsMax?: number) {
 }
 
 function shown(n: number): ShownMatch {
-  const one = { ...fill(1), trader: address(1), tokenId: 1n, order: null };
+  const one = { ...fill(1), trader: address(1), tokenId: '1', order: null };
   return {
     ...{ id: `match ${n}`, txHash: hash(n), exchange: address(9), conditionId: hash(1) },
     ...{ detectedAtMs: 0, pending: false, sent: null, taker: one, makers: [one] },

@@ -1,6 +1,6 @@
 /** The real transactions of test/fixtures, in the decoders' input format. */
 import type { Hex } from 'viem';
-import type { ChainLog } from '../../ingest/events/decode.ts';
+import type { ChainLog } from '../../ingest/events/log.ts';
 import atlasReceipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 import atlasTx from '../fixtures/atlas-0001-tx.json' with { type: 'json' };
 

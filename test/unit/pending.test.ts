@@ -1,7 +1,7 @@
 import pino from 'pino';
 import { Registry } from 'prom-client';
 import { describe, expect, test, vi } from 'vitest';
-import type { LocatedMatch } from '../../ingest/chain/blocks.ts';
+import type { SentMatch } from '../../ingest/chain/blocks.ts';
 import { type FeedMatch, type FeedSequel, feedMessageId } from '../../ingest/contract.ts';
 import { pendingMetrics } from '../../ingest/metrics.ts';
 import type { Receipt } from '../../ingest/pending/mempool.ts';
@@ -48,6 +48,7 @@ function setUp() {
       const id = feedMessageId(shown.txHash, shown.taker.orderHash, 0);
       pending.track({
         id,
+        ...{ kind: 'match', blockNumber: 5, blockTime: 10 },
         ...{ txHash: shown.txHash, sender: SENDER, nonce: n, detectedAtMs: Date.now() },
         ...(minedTime === undefined ? {} : { minedTime }),
       });
@@ -58,7 +59,7 @@ function setUp() {
     head(timestamp: number, txHashes: readonly string[] = []): void {
       pending.head({ number: timestamp / 2, timestamp }, txHashes, pending.headBegins());
     },
-    async final(number: number, matches: readonly LocatedMatch[] = []): Promise<void> {
+    async final(number: number, matches: readonly SentMatch[] = []): Promise<void> {
       await pending.final({ number, timestamp: number * 2 }, matches);
       await pending.judge();
     },
@@ -66,19 +67,16 @@ function setUp() {
 }
 
 /** The match in final logs: as it was shown, with `over` applied to the taker's fill. */
-function located(
-  shown: FeedMatch,
-  over: Partial<LocatedMatch['fills'][number]> = {},
-): LocatedMatch {
+function located(shown: FeedMatch, over: Partial<SentMatch['fills'][number]> = {}): SentMatch {
   const fills = [...shown.makers, shown.taker].map((fill, logIndex) => ({
     ...fill,
     logIndex,
     isTaker: fill === shown.taker,
     trader: fill.trader.address,
-    tokenId: BigInt(fill.tokenId),
     ...(fill === shown.taker ? over : {}),
   }));
   return {
+    ...{ kind: 'match', blockNumber: 5, blockTime: 10 },
     ...{ txHash: shown.txHash, exchange: address(1), conditionId: shown.conditionId },
     ...{ logIndex: 9, sender: SENDER, call: '', ordinal: 0, fills },
   };

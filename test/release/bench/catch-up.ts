@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
-import { storedMessages } from '../../../ingest/ledger/ledger.ts';
+import { eventsOf, storedMessages } from '../../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../../local/nats-server.ts';
 import { SMALL_YOUNG_SPACE } from '../../../local/service.ts';
 import { type Devnet, start, temporaryDirectory } from '../../support/service.ts';
@@ -63,7 +63,7 @@ async function countLedger(nats: Nats) {
     if (range.kind !== 'blocks') continue;
     if (first < 0) first = range.from;
     newest = range.to;
-    const all = range.blocks.flatMap((block) => block.matches);
+    const all = eventsOf('matches', range.blocks);
     matches += all.length;
     fills += all.reduce((sum, match) => sum + match.fills.length, 0);
   }

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { TOPICS } from '../../../ingest/events/decode.ts';
+import { ORDER_FILLED } from '../../../ingest/events/match.ts';
 import { CHAIN_ID, EXCHANGE, NEG_RISK_EXCHANGE } from '../../../local/devnet/contracts.ts';
 import { SMALL_YOUNG_SPACE } from '../../../local/service.ts';
 import { type Devnet, rpc, start, temporaryDirectory } from '../../support/service.ts';
@@ -90,7 +90,7 @@ async function lastMatch(url: string): Promise<number> {
     const [fromBlock, toBlock] = [Math.max(0, to - LOG_BLOCKS + 1), to].map(
       (block) => `0x${block.toString(16)}`,
     );
-    const filter = { fromBlock, toBlock, address: ADDRESSES, topics: [TOPICS.orderFilled] };
+    const filter = { fromBlock, toBlock, address: ADDRESSES, topics: [ORDER_FILLED] };
     const logs = await rpc<readonly { blockNumber: string }[]>(url, 'eth_getLogs', [filter]);
     if (logs.length > 0) return Number(logs.at(-1)?.blockNumber);
   }

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Nats } from '../../../infra/nats/connection.ts';
 import { storedSince } from '../../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../../ingest/contract.ts';
-import { type Block, eventsOf, lastBlock, storedMessages } from '../../../ingest/ledger/ledger.ts';
+import { type Block, lastBlock, storedMessages } from '../../../ingest/ledger/ledger.ts';
 import { blockHash, type Fact, type FactFill } from './chain-facts.ts';
 
 const SHOWN_MAX = 5;
@@ -89,7 +89,7 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
       if (hash !== block.hash) differences.add('block of another history', String(block.number));
       for (const { reason, txHash } of block.refused)
         differences.add('refused', `${reason} ${txHash}`);
-      for (const event of eventsOf(block)) {
+      for (const event of block.events) {
         const { blockNumber, logIndex } = event;
         const key = placeText(blockNumber, logIndex);
         if (seen.has(key)) differences.add('twice', key);
