@@ -95,15 +95,34 @@ ENGINE = ReplacingMergeTree
 ORDER BY name
 COMMENT 'migrations that were applied'`;
 
-/** The statements of a file on this target. In a file, a semicolon at the end of a line ends a statement. */
+/**
+ * The statements of a file on this target. In a file, a semicolon at the end of a line ends a statement, and the lines
+ * below `-- For each {a}, {b}:` repeat all of them with these values.
+ */
 export function statementsOf(sql: string, target: Pick<Target, 'database' | 'cluster'>) {
   const { database, cluster } = target;
   const statements = sql
     .replaceAll('{database}', database)
     .split(/;\s*$/m)
     .filter((statement) => statement.trim() !== '');
-  if (cluster === undefined) return statements;
-  return statements.flatMap((statement) => clusterForm(statement, { cluster, database }));
+  const repeated = valuesOf(sql).flatMap((values) =>
+    statements.map((statement) =>
+      values.reduce((text, [name, value]) => text.replaceAll(name, value), statement),
+    ),
+  );
+  if (cluster === undefined) return repeated;
+  return repeated.flatMap((statement) => clusterForm(statement, { cluster, database }));
+}
+
+/** What to replace in each repetition; once nothing for a file without a list. */
+function valuesOf(sql: string): readonly (readonly (readonly [string, string])[])[] {
+  const [, names, rows] = /^-- For each (.+):\n((?:-- {3}.+\n)+)/m.exec(sql) ?? [];
+  if (names === undefined || rows === undefined) return [[]];
+  return rows
+    .trim()
+    .split('\n')
+    .map((row) => row.replace(/^-- +/, '').split(', '))
+    .map((values) => names.split(', ').map((name, i) => [name, values[i] ?? ''] as const));
 }
 
 /** Other servers of a cluster go on refreshing: a statement whose table is just being replaced is repeated for this long. */

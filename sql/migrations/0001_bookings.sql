@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS bookings
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';

@@ -1,13 +1,10 @@
 /**
- * The tables that inserts into bookings fill, when their parts are merged and when their migrations are repeated. That
- * they have what was booked, inserted in any order: api-analytics, api-markets, api-positions and api-v2.test.ts.
+ * The tables that inserts into bookings fill, when their parts are merged. That they have what was booked, inserted in
+ * any order: api-analytics, api-markets, api-positions and api-v2.test.ts.
  */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readMarks } from '../../api/analytics/marks.ts';
 import { createSelect } from '../../infra/clickhouse.ts';
-import { statementsOf } from '../../sql/migrate.ts';
 import { conditionOf, insertBookings, insertResolution } from '../support/api-bookings.ts';
 import { matchesOf, RESOLVED_AT, random } from '../support/api-expected.ts';
 import { checksums } from '../support/checksums.ts';
@@ -41,22 +38,6 @@ test('have the same after a merge', async () => {
   }
   expect(await contents()).toEqual(before);
 });
-
-test.each([
-  ['market_days', '0030_market_days.sql'],
-  ['trader_market_hours', '0039_trader_market_hours.sql'],
-  ['recent_bookings', '0042_recent_bookings.sql'],
-])(
-  '%s has what was stored before it existed, also if its migration is repeated',
-  async (table, file) => {
-    const before = await contents();
-    await run(`TRUNCATE TABLE ${table}`);
-    const text = readFileSync(join(import.meta.dirname, '../../sql/migrations', file), 'utf8');
-    const statements = statementsOf(text, { database: '' });
-    for (const statement of [...statements, ...statements]) await run(statement);
-    expect(await contents()).toEqual(before);
-  },
-);
 
 test('a mark is the last match of its market, or the payout once that is resolved', async () => {
   const [played, resolved, quiet, unknown] = [3, 4, 80, 81] as const;

@@ -1,9 +1,13 @@
--- The same leaderboard for less work: whole hours come from trader_hours, the hours in which the window begins and ends from
--- recent_bookings. One reading of the clock decides where these meet. A window is an hour or longer. All else is as in 0032.
--- The setting of 0033 now matters to trader_activity only.
+-- The leaderboard of the last {seconds} for every tag, exact to the second: whole hours come from trader_hours, the hours in
+-- which the window begins and ends from recent_bookings. One reading of the clock decides where these meet. A window is an
+-- hour or longer. Markets with the same tags are summed for each trader before they are counted for each of their tags.
+-- "sports" excludes markets that are also tagged "esports"; the tags are in the order of the bits of market_dictionary. A
+-- market is won when its realised PnL inside the window is above 0; it counts when it has a fill or a settlement there.
+-- last_trade_at covers all time and all markets: a settlement alone can put a trader on a leaderboard.
+-- Both edges belong to the window: a row exactly {seconds} old counts, one a second older does not.
 -- Serves: the refreshes of the leaderboards; not meant for a request. ORDER BY: none. Rows: traders of the window times
 -- their tags. Retention: stores nothing.
-CREATE OR REPLACE VIEW leaderboard_window
+CREATE VIEW IF NOT EXISTS leaderboard_window
 (
     tag String COMMENT 'all, or a tag of the market',
     trader FixedString(20) COMMENT 'address of the trader, 20 bytes',

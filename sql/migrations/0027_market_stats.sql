@@ -2,7 +2,7 @@
 -- whole by each refresh. Serves: the list of markets. ORDER BY: its default order.
 -- A refresh groups market_marks, joins the listings, and reads minutes only of markets that were matched in the last 24
 -- hours and their traders only of those matched since market_counts. The window begins at a whole minute.
--- price_24h is the last price before the window, or the first one of a younger market. GLOBAL, because on a cluster
+-- Prices are rounded to nearest, as those that are shown. price_24h is the last price before the window, or the first one of a younger market. GLOBAL, because on a cluster
 -- each shard has the matches of its takers; there, each node computes the rows of all shards.
 -- Rows: one per matched market. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS market_stats
@@ -40,7 +40,7 @@ AS
 WITH
     toStartOfMinute(now('UTC') - 86400) AS since,
     (fraction) -> toInt32(least(1000000, greatest(0,
-        intDivOrZero(toInt128(fraction.1) * 1000000, fraction.2)))) AS price_of
+        intDivOrZero(toInt128(fraction.1) * 2000000 + fraction.2, 2 * toInt128(fraction.2))))) AS price_of
 SELECT
     marks.condition_id AS condition_id,
     listings.market_id AS market_id,

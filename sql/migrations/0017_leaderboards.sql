@@ -1,10 +1,17 @@
--- The leaderboard of the last 1d for every tag, replaced as a whole by each refresh.
+-- The leaderboard of each time frame for every tag, replaced as a whole by each refresh.
 -- Serves: the leaderboard endpoint. ORDER BY: a page of the default ranking is one range; roi and win_rate are
 -- stored for the other rankings (134,000 traders, a page by ROI: 6.3 ms instead of 8.8).
 -- Rows: traders of the window times their tags. Retention: until the next refresh.
 -- A refresh writes one part (up to 256 MB), because a page merges all parts, and its threads yield to those
 -- of queries where the server may set that (CAP_SYS_NICE).
-CREATE TABLE IF NOT EXISTS leaderboard_1d
+-- For each {frame}, {seconds}, {pace}:
+--   1h, 3600, 10 SECOND
+--   4h, 14400, 10 SECOND
+--   1d, 86400, 1 MINUTE
+--   3d, 259200, 5 MINUTE
+--   7d, 604800, 5 MINUTE
+--   30d, 2592000, 5 MINUTE
+CREATE TABLE IF NOT EXISTS leaderboard_{frame}
 (
     tag LowCardinality(String) COMMENT 'all, or a tag of the market',
     trader FixedString(20) COMMENT 'address of the trader, 20 bytes',
@@ -22,11 +29,11 @@ CREATE TABLE IF NOT EXISTS leaderboard_1d
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)
 SETTINGS index_granularity = 1024, min_compress_block_size = 16384
-COMMENT 'leaderboard of the last 1d by tag, replaced at each refresh';
+COMMENT 'leaderboard of the last {frame} by tag, replaced at each refresh';
 
-CREATE MATERIALIZED VIEW IF NOT EXISTS leaderboard_1d_mv
-REFRESH EVERY 1 MINUTE TO leaderboard_1d
-COMMENT 'refreshes leaderboard_1d'
+CREATE MATERIALIZED VIEW IF NOT EXISTS leaderboard_{frame}_mv
+REFRESH EVERY {pace} TO leaderboard_{frame}
+COMMENT 'refreshes leaderboard_{frame}'
 AS
-SELECT * FROM leaderboard_window(seconds = 86400)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SELECT * FROM leaderboard_window(seconds = {seconds})
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;

@@ -6,6 +6,7 @@
 -- Serves: search; several words are intersected in memory. ORDER BY (kind, word): words with a beginning are one range.
 -- Words that a market or trader lost stay; search compares its hits with the listings and profiles.
 -- Rows: one per different word. Retention: unlimited. Granules are small because a frequent word has a large bitmap.
+-- Parts older than a day merge into one, because a search opens the columns of every part.
 CREATE TABLE IF NOT EXISTS search_words
 (
     kind Enum8('market' = 1, 'trader' = 2) COMMENT 'what has the word',
@@ -15,7 +16,7 @@ CREATE TABLE IF NOT EXISTS search_words
 ENGINE = AggregatingMergeTree
 ORDER BY (kind, word)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 128,
-    min_compress_block_size = 16384
+    min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
 COMMENT 'markets and traders by word';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS market_words_mv TO search_words

@@ -3,6 +3,7 @@
 -- Serves: search; names the words that one typo may have become the given one, and which of them are frequent.
 -- ORDER BY variant: point reads. Rows: about 8 per different word. Retention: unlimited.
 -- Words of more than 24 characters, such as addresses used as names, have no variants.
+-- Parts older than a day merge into one, because a search opens the columns of every part.
 CREATE TABLE IF NOT EXISTS search_variants
 (
     variant String COMMENT 'the word, or the word without one of its characters',
@@ -13,7 +14,7 @@ CREATE TABLE IF NOT EXISTS search_variants
 ENGINE = AggregatingMergeTree
 ORDER BY (variant, kind, word)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
-    min_compress_block_size = 16384
+    min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
 COMMENT 'words of listings and profiles by what one typo leaves of them';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS search_variants_mv TO search_variants

@@ -1,8 +1,7 @@
 -- The bookings of the last weeks in the order of time, filled by every insert into bookings, where those of an hour are
 -- scattered over all of a month.
 -- Serves: the leaderboards, which read the hours in which their windows begin and end from it, to the second.
--- ORDER BY block_time: a period is one range. The rest makes each row unique, so that the migration can be repeated: read it
--- with FINAL. Rows: one per booking, 18 to 22 bytes. Retention: 32 days, dropped by week.
+-- ORDER BY block_time: a period is one range. The rest makes each row unique: read it with FINAL. Rows: one per booking, 18 to 22 bytes. Retention: 32 days, dropped by week.
 CREATE TABLE IF NOT EXISTS recent_bookings
 (
     trader FixedString(20) COMMENT 'address of the trader, 20 bytes' CODEC(ZSTD(1)),
@@ -37,18 +36,3 @@ SELECT
     realised_cost,
     if(kind = 'fill', usdc, 0) AS volume
 FROM bookings;
-
--- What was stored before.
-INSERT INTO recent_bookings
-SELECT
-    trader,
-    condition_id,
-    block_time,
-    block_number,
-    log_index,
-    kind,
-    realised_pnl,
-    realised_cost,
-    if(kind = 'fill', usdc, 0) AS volume
-FROM bookings
-WHERE block_time >= now('UTC') - INTERVAL 32 DAY;

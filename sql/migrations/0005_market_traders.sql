@@ -22,7 +22,7 @@ CREATE TABLE IF NOT EXISTS market_traders
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, trader)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
 COMMENT 'sums and newest position per trader and market, by market';

@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS trader_activity
 )
 ENGINE = AggregatingMergeTree
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384
 COMMENT 'first and newest fill of each trader';
 

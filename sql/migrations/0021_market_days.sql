@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS market_days
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, day)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
 COMMENT 'last match of each market and day';
@@ -24,13 +24,3 @@ SELECT
     max(market_minutes.close) AS close
 FROM market_minutes
 GROUP BY condition_id, day;
-
--- What was stored before. A day that is stored twice does no harm: the greatest counts.
-INSERT INTO market_days
-SELECT
-    condition_id,
-    toStartOfDay(minute) AS day,
-    max(minutes.close) AS close
-FROM market_minutes AS minutes
-GROUP BY condition_id, day
-SETTINGS insert_distributed_one_random_shard = 1;

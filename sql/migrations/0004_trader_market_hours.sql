@@ -27,15 +27,3 @@ SELECT
         position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id, hour;
-
--- What was stored before. An hour that is stored twice does no harm: the greatest counts.
-INSERT INTO trader_market_hours
-SELECT
-    trader,
-    condition_id,
-    toStartOfHour(block_time) AS hour,
-    max(((block_number * 1048576 + log_index) * 2 + (kind = 'settlement'),
-        position_outcome, position_shares, position_cost, position_fees)) AS position
-FROM bookings
-GROUP BY trader, condition_id, hour
-SETTINGS optimize_aggregation_in_order = 1;

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS market_minutes
 ENGINE = AggregatingMergeTree
 PARTITION BY toStartOfQuarter(minute)
 ORDER BY (condition_id, minute)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
 COMMENT 'candles of each market and minute';

@@ -1,8 +1,9 @@
 -- Every listed market with its volume, replaced as a whole by each refresh. Serves: search, which ranks by volume.
--- ORDER BY: the numbers that search_words has, after the level: of a frequent word only the first ones are ranked. Rows: one per listed market. Retention: until the next refresh.
+-- ORDER BY: the numbers that search_words has, after the level: of a frequent word only the first ones are ranked. Level 0
+-- has so few that each search can read all of it. Rows: one per listed market. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS search_markets
 (
-    level UInt8 COMMENT '0: the first 1,000 by volume, 1: the first 20,000, 2: the others',
+    level UInt8 COMMENT '0: the first 5,000 by volume, 1: the others',
     id UInt64 COMMENT 'number of the market',
     key FixedString(32) COMMENT 'condition id of the market, 32 bytes',
     rank Int64 COMMENT 'micro-USDC of all matches, each once',
@@ -18,7 +19,7 @@ REFRESH EVERY 1 MINUTE TO search_markets
 COMMENT 'refreshes search_markets'
 AS
 SELECT
-    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    if(row_number() OVER ranked <= 5000, 0, 1) AS level,
     max(listed_id) AS id,
     condition_id AS key,
     sum(traded) AS rank,

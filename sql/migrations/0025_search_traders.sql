@@ -2,10 +2,11 @@
 -- ORDER BY as in search_markets. Rows: one per trader. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS search_traders
 (
-    level UInt8 COMMENT '0: the first 1,000 by fills, 1: the first 20,000, 2: the others',
+    level UInt8 COMMENT '0: the first 5,000 by fills, 1: the others',
     id UInt64 COMMENT 'last 26 bits of the address, as in search_words',
     key FixedString(20) COMMENT 'address of the trader, 20 bytes',
     rank Int64 COMMENT 'fills, as maker and as taker',
+    last_trade_at DateTime('UTC') COMMENT 'newest fill, UTC',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 ENGINE = MergeTree
@@ -18,10 +19,11 @@ REFRESH EVERY 1 MINUTE TO search_traders
 COMMENT 'refreshes search_traders'
 AS
 SELECT
-    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    if(row_number() OVER ranked <= 5000, 0, 1) AS level,
     bitAnd(reinterpretAsUInt64(reverse(substring(trader, 17))), 67108863) AS id,
     trader AS key,
     toInt64(sum(fills)) AS rank,
+    max(trader_activity.last_trade_at) AS last_trade_at,
     now64(3, 'UTC') AS refreshed_at
 FROM trader_activity
 GROUP BY trader

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS market_marks
 )
 ENGINE = AggregatingMergeTree
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384
 COMMENT 'last match and sums of each market';
 

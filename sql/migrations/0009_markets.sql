@@ -1,6 +1,7 @@
 -- The newest listing of each market, from METADATA.
--- Serves: market objects of every endpoint, by condition id, number or slug (indexes).
--- ORDER BY condition_id: the key that chain facts carry. Rows: one per market. Retention: unlimited.
+-- Serves: market objects of every endpoint, by condition id, number or slug; search.
+-- ORDER BY condition_id: the key that chain facts carry. The projections find a market by slug or number: of 500,000, in a
+-- fifth of the time of a bloom filter, whose false hits cost most of it. Rows: one per market. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS markets
 (
     condition_id FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
@@ -23,11 +24,12 @@ CREATE TABLE IF NOT EXISTS markets
     observed_at DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
     stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
-    INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
-    INDEX slug_index slug TYPE bloom_filter GRANULARITY 1
+    PROJECTION by_slug (SELECT slug, condition_id ORDER BY slug),
+    PROJECTION by_number (SELECT market_id, condition_id ORDER BY market_id)
 )
 ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
-    min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600
+    min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600,
+    deduplicate_merge_projection_mode = 'rebuild'
 COMMENT 'newest metadata of each market';

@@ -1,8 +1,13 @@
--- The dictionary of markets with one more number: the leaderboards that count the market. Bit 0 is "all", bit n the nth of
--- the tags below; "sports" excludes markets that are also tagged "esports".
--- Serves: what 0008 serves, and leaderboard_window, because to group by a number is cheaper than by an array of texts.
+-- Tags, series, number, category and boards of each market, in memory.
+-- Serves: every filter by tag or series, joined at read time, so that a re-tagged market is right at once in
+-- all history; leaderboard_window. The category is the main tag: the first of this order that is among the tags, which has
+-- the least weight in a trader's weighted volume. `boards` has a bit for each leaderboard that counts the market, because
+-- to group by a number is cheaper than by an array of texts: bit 0 is "all", bit n the nth of the tags below; "sports" excludes markets
+-- that are also tagged "esports". The key is the condition id's bytes reinterpreted as a number. The
+-- projector reloads it when listings change (the embedded engine ignores LIFETIME; other nodes of a cluster follow within a minute).
 -- ORDER BY: none, a hash table. Rows: one per market, all in memory. Retention: as markets.
-CREATE OR REPLACE DICTIONARY market_dictionary
+-- The engine has no comments on attributes of a dictionary.
+CREATE DICTIONARY IF NOT EXISTS market_dictionary
 (
     condition UInt256,
     market_id UInt64,

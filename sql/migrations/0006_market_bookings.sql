@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS market_bookings
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
 ORDER BY (condition_id, trader, block_number, log_index, kind)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement, by market';

@@ -1,6 +1,7 @@
 -- One row per match: the fill of its taker.
--- Serves: the trades of a market, newest first, and its price of the last minutes.
+-- Serves: the trades of a market, newest first, and its price of the last minutes; the biggest trades of the last hours.
 -- ORDER BY condition_id, then the chain's order: a page is the end of one range.
+-- The projection by time finds the largest of the last hours, with only what that needs: 20 bytes more a match.
 -- By quarter, as in market_bookings. Rows: one per match, about a third of the fills.
 -- Retention: unlimited.
 -- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
@@ -19,14 +20,16 @@ CREATE TABLE IF NOT EXISTS matches
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     usdc Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
     fee Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1)),
-    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1,
+    PROJECTION by_time (SELECT block_time, usdc, condition_id, block_number, log_index ORDER BY block_time)
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
 ORDER BY (condition_id, block_number, log_index)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
-    min_bytes_for_wide_part = 104857600
+    min_bytes_for_wide_part = 104857600,
+    deduplicate_merge_projection_mode = 'rebuild'
 COMMENT 'every match, by market: the fill of its taker';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS matches_mv TO matches
