@@ -1,45 +1,41 @@
 /**
- * The new tables of a rebuild: the database `<live>_rebuild` with the same tables and incremental views, created from
- * the definitions of the live ones. Leaderboards, dictionary and analysts' views are not copied, because they read the
- * live tables by name, before and after the exchange. docs/decisions/0002-clickhouse-is-the-checkpoint.md explains why
- * a plain EXCHANGE of tables with views is safe.
+ * The new tables of a rebuild: the database `<live>_rebuild`, made by the same migrations as the live one, with
+ * leaderboards of its own. What is not computed from LEDGER stays where it is.
+ * docs/decisions/0002-clickhouse-is-the-checkpoint.md explains why a plain EXCHANGE of tables with views is safe.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { LASTING_TABLES, refreshView } from '../infra/clickhouse.ts';
+import { createTables } from '../sql/migrate.ts';
 
-const Definition = z.object({ name: z.string(), engine: z.string(), definition: z.string() });
-type Definition = z.infer<typeof Definition>;
-
-/** Matches a refreshable view and captures the table that each refresh replaces. */
-const REFRESHED = /^CREATE MATERIALIZED VIEW \S+ REFRESH .*? TO \w+\.(\w+) /s;
-/** Matches a view and captures the table that it fills. */
-const FILLED = /^CREATE MATERIALIZED VIEW \S+ TO \w+\.(\w+) /;
 /** Not computed from LEDGER: the tables of METADATA, those that views fill from them, and the list of migrations. */
 const NOT_PROJECTED = new Set([
   ...['markets', 'traders', 'balances', 'migrations'],
   ...['search_words', 'search_variants'],
 ]);
 
+const Names = z.array(z.object({ name: z.string() }));
+
 /** Name of the database with the new tables. */
 export function besideOf(live: string): string {
   return `${live}_rebuild`;
 }
 
-/** Drops the remains of an earlier rebuild and creates empty tables; returns their names. */
+/** Drops the remains of an earlier rebuild and creates empty tables; returns the names of those that will be exchanged. */
 export async function createBeside(
   client: ClickHouseClient,
-  live: string,
+  { url, live }: { readonly url: string; readonly live: string },
 ): Promise<readonly string[]> {
   const beside = besideOf(live);
   await dropBeside(client, live);
-  await client.command({ query: `CREATE DATABASE ${beside}` });
-  const { tables, views } = await projected(client, live);
-  for (const { definition } of [...tables, ...views]) {
-    const query = definition.replaceAll(new RegExp(`\\b${live}\\.`, 'g'), `${beside}.`);
-    await client.command({ query });
-  }
-  return tables.map(({ name }) => name);
+  await createTables({ url, database: beside });
+  const tables = await namesOf(
+    client,
+    `SELECT name FROM system.tables
+     WHERE database = {database:String} AND ${LASTING_TABLES} AND endsWith(engine, 'MergeTree')`,
+    beside,
+  );
+  return tables.filter((name) => !NOT_PROJECTED.has(name));
 }
 
 export async function dropBeside(client: ClickHouseClient, live: string): Promise<void> {
@@ -50,49 +46,50 @@ export async function dropBeside(client: ClickHouseClient, live: string): Promis
   });
 }
 
+/** Computes the leaderboards and lists of the new tables; they need the tags of the live markets. */
+export async function refreshBeside(client: ClickHouseClient, live: string): Promise<void> {
+  await client.command({
+    query: `INSERT INTO ${besideOf(live)}.markets SELECT * FROM ${live}.markets FINAL`,
+  });
+  await refreshAll(client, besideOf(live));
+}
+
 /** Exchanges all tables in one statement, so that a kill of this process cannot leave it half done. */
 export async function exchangeTables(
   client: ClickHouseClient,
   live: string,
   tables: readonly string[],
 ): Promise<void> {
+  // A refresh that is under way would put a leaderboard of the old tables into the new one.
+  for (const database of [live, besideOf(live)]) {
+    for (const view of await refreshedViews(client, database)) {
+      await client.command({ query: `SYSTEM CANCEL VIEW ${view}` });
+    }
+  }
   const pairs = tables.map((table) => `${live}.${table} AND ${besideOf(live)}.${table}`);
   await client.command({ query: `EXCHANGE TABLES ${pairs.join(', ')}` });
 }
 
 /**
- * Refreshes everything that is periodically computed from the tables: the dictionary, then the leaderboards and the
- * list of markets, in order of their names, because market_stats reads market_counts.
+ * Refreshes everything that is periodically computed from the tables of a database: the dictionary, then the
+ * leaderboards and the list of markets, in order of their names, because market_stats reads market_counts.
  */
-export async function refreshReaders(client: ClickHouseClient, live: string): Promise<void> {
-  await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });
-  const { refreshed } = await projected(client, live);
-  for (const { name } of refreshed) {
-    await refreshView(client, `${live}.${name}`);
-  }
+export async function refreshAll(client: ClickHouseClient, database: string): Promise<void> {
+  await client.command({ query: `SYSTEM RELOAD DICTIONARY ${database}.market_dictionary` });
+  for (const view of await refreshedViews(client, database)) await refreshView(client, view);
 }
 
-/** The projected tables, without the engine's own, which begin with a dot, and those that a refresh replaces. */
-async function projected(client: ClickHouseClient, live: string) {
+async function refreshedViews(client: ClickHouseClient, database: string) {
+  const query =
+    'SELECT view AS name FROM system.view_refreshes WHERE database = {database:String} ORDER BY view';
+  return (await namesOf(client, query, database)).map((name) => `${database}.${name}`);
+}
+
+async function namesOf(client: ClickHouseClient, query: string, database: string) {
   const result = await client.query({
-    query: `SELECT name, engine, create_table_query AS definition FROM system.tables
-      WHERE database = {live:String} AND ${LASTING_TABLES} AND (endsWith(engine, 'MergeTree') OR engine = 'MaterializedView')
-      ORDER BY name`,
-    query_params: { live },
+    query,
+    query_params: { database },
     format: 'JSONEachRow',
   });
-  const all = z.array(Definition).parse(await result.json());
-  const allViews = all.filter(({ engine }) => engine === 'MaterializedView');
-  const refreshed = allViews.filter(({ definition }) => REFRESHED.test(definition));
-  const left = new Set(refreshed.map(({ definition }) => REFRESHED.exec(definition)?.[1] ?? ''));
-  const isTable = ({ name, engine }: Definition) =>
-    engine !== 'MaterializedView' && !NOT_PROJECTED.has(name) && !left.has(name);
-  return {
-    tables: all.filter(isTable),
-    views: allViews.filter((view) => {
-      const isOfMetadata = NOT_PROJECTED.has(FILLED.exec(view.definition)?.[1] ?? '');
-      return !refreshed.includes(view) && !isOfMetadata;
-    }),
-    refreshed,
-  };
+  return Names.parse(await result.json()).map(({ name }) => name);
 }

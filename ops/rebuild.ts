@@ -38,7 +38,8 @@ import {
   createBeside,
   dropBeside,
   exchangeTables,
-  refreshReaders,
+  refreshAll,
+  refreshBeside,
 } from './rebuild-tables.ts';
 
 const HELP = `npm run rebuild -- [--yes]
@@ -74,6 +75,7 @@ type Parts = {
   readonly kv: Kv;
   readonly live: ClickHouseClient;
   readonly beside: ClickHouseClient;
+  readonly url: string;
   readonly database: string;
   readonly holder: string;
   readonly logger: Logger;
@@ -125,7 +127,10 @@ async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
     // Progress goes to the user as text; the log is for faults.
     const logger = pino({ name: 'rebuild', level: 'warn' });
     const ledger = await WholeLedger.open(nats, config);
-    return await rebuild({ nats, ledger, kv, live, beside, database, holder, logger, signal }, yes);
+    return await rebuild(
+      { nats, ledger, kv, live, beside, url, database, holder, logger, signal },
+      yes,
+    );
   } finally {
     await Promise.all([live.close(), beside.close(), nats.close()]);
   }
@@ -151,12 +156,12 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
 
 /** Resolves with true after a swap, with false if the differences were not accepted. */
 async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
-  const { live, database, signal } = parts;
+  const { live, url, database, signal } = parts;
   const lease = { ...parts, keys: [REBUILD_KEY], patienceMs: REBUILD_PATIENCE_MS };
   return withLeases(lease, async ({ assertHeld }) => {
     let isSwapped = false;
     try {
-      const tables = await createBeside(live, database);
+      const tables = await createBeside(live, { url, live: database });
       await fill(parts, assertHeld);
       // The projectors run while the user decides.
       isSwapped =
@@ -166,7 +171,7 @@ async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
       await tidy(parts, assertHeld);
     }
     if (!isSwapped) return false;
-    await refreshReaders(live, database);
+    await refreshAll(live, database);
     report({ event: 'done' }, 'done');
     return true;
   });
@@ -195,6 +200,7 @@ async function fill(parts: Parts, assertOwner: AssertOwner): Promise<void> {
     await project(parts, 'beside', { from: reached, to: end }, assertOwner);
     reached = end;
   }
+  await refreshBeside(parts.live, parts.database);
   const figures = await figuresOf(beside);
   refuseWrong([...contradictions(figures), ...(await wrongPositions(beside, figures))]);
   const fills = count(Number(figures.get('bookings.fills')));

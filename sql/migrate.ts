@@ -35,24 +35,36 @@ export type Target = {
 
 /** Creates the databases, applies missing migrations and replaces the views. Resolves with what was applied. */
 export async function migrate(target: Target): Promise<readonly string[]> {
-  const server = connectClickHouse({ url: target.url, database: 'default', name: 'migrate' });
-  try {
-    for (const database of [target.database, ANALYST_DATABASE]) {
-      await run(server, target, `CREATE DATABASE IF NOT EXISTS ${database}`);
-    }
-  } finally {
-    await server.close();
-  }
-  const { url, database } = target;
-  const requestTimeoutMs = STATEMENT_MS_MAX;
-  const client = connectClickHouse({ url, database, name: 'migrate', requestTimeoutMs });
-  try {
-    // Also where nothing is missing: an earlier run may have been killed.
-    const applied = await applyMissing(client, target).finally(() => startRefreshes(client));
+  const applied = await createTables(target);
+  await within(target, ANALYST_DATABASE, async (client) => {
     for (const view of await readStatements(ANALYST_VIEWS)) await run(client, target, view.sql);
-    return applied;
+  });
+  return applied;
+}
+
+/** The same without the views of the analysts, which read one database only. */
+export async function createTables(target: Target): Promise<readonly string[]> {
+  return within(target, target.database, (client) =>
+    // Also where nothing is missing: an earlier run may have been killed.
+    applyMissing(client, target).finally(() => startRefreshes(client)),
+  );
+}
+
+/** Creates a database and connects to it. */
+async function within<T>(
+  target: Target,
+  database: string,
+  work: (client: ClickHouseClient) => Promise<T>,
+): Promise<T> {
+  const { url } = target;
+  const connect = (name: string) =>
+    connectClickHouse({ url, database: name, name: 'migrate', requestTimeoutMs: STATEMENT_MS_MAX });
+  const [server, client] = [connect('default'), connect(database)];
+  try {
+    await run(server, target, `CREATE DATABASE IF NOT EXISTS ${database}`);
+    return await work(client);
   } finally {
-    await client.close();
+    await Promise.all([server.close(), client.close()]);
   }
 }
 

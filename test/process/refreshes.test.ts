@@ -1,7 +1,14 @@
 /** The pace of refreshable views, set from what their refreshes took in the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillLeaderboards } from '../../local/leaderboards.ts';
-import { besideOf, createBeside, refreshReaders } from '../../ops/rebuild-tables.ts';
+import {
+  besideOf,
+  createBeside,
+  dropBeside,
+  exchangeTables,
+  refreshAll,
+  refreshBeside,
+} from '../../ops/rebuild-tables.ts';
 import { pauseAfter, secondsOf, setPauses } from '../../projector/refreshes.ts';
 import { type Schema, startSchema } from '../support/stack.ts';
 
@@ -90,18 +97,27 @@ test('what costs more refreshes less often, and views keep refreshing', async ()
   await command('DROP VIEW slow_mv');
 });
 
-test('a rebuild leaves refreshed views and those of metadata where they are', async () => {
-  const tables = await createBeside(clickhouse.client, DATABASE);
+test('a rebuild exchanges the leaderboards with the tables that they are computed from', async () => {
+  const { client, url } = clickhouse;
+  const tables = await createBeside(client, { url, live: DATABASE });
   expect(tables).toContain('market_marks');
-  for (const table of ['search_markets', 'search_words', 'search_variants', 'leaderboard_1h']) {
+  for (const table of ['markets', 'search_words', 'migrations'])
     expect(tables).not.toContain(table);
-  }
-  const views = await clickhouse.rows<{ name: string }>(
-    `SELECT name FROM system.tables WHERE database = '${besideOf(DATABASE)}' AND engine = 'MaterializedView'`,
-  );
-  expect(views.map(({ name }) => name)).toContain('market_marks_mv');
-  expect(views.map(({ name }) => name)).not.toContain('market_words_mv');
-  await refreshReaders(clickhouse.client, DATABASE);
+  await command(`INSERT INTO ${besideOf(DATABASE)}.bookings
+      (kind, block_number, block_time, trader_hex, condition_id_hex, side, is_taker, shares, usdc, position_shares)
+    SELECT 'fill', 1, now('UTC') - 60, repeat('a', 40), repeat('b', 64), 'BUY', true, 2, 1, 2`);
+  await refreshBeside(client, DATABASE);
+  const traders = async () =>
+    (await clickhouse.rows<{ tag: string }>('SELECT tag FROM leaderboard_30d')).map(
+      ({ tag }) => tag,
+    );
+  await refresh('leaderboard_30d_mv');
+  expect(await traders()).toEqual([]);
+  await exchangeTables(client, DATABASE, tables);
+  expect(await traders()).toEqual(['all']);
+  await refreshAll(client, DATABASE);
+  expect(await traders()).toEqual(['all']);
+  await dropBeside(client, DATABASE);
 });
 
 test('a start tries again what could not be refreshed, until all boards are filled', async () => {

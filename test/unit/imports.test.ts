@@ -38,6 +38,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'ingest/',
     'ingest/ledger/',
     'projector/',
+    'sql/migrate.ts',
   ],
   sql: ['infra/', 'infra/nats/'],
   infra: [],
