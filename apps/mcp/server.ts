@@ -20,7 +20,7 @@ import { traderTradesV2 } from '../../api/analytics/trader-trades.ts';
 import { recentMatches } from '../../api/feed/recent.ts';
 import { status } from '../../api/service/status.ts';
 import { RefusedStatementError, refuseUnlessHarmless } from '../../infra/analyst/guard.ts';
-import { boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
+import { boundedBody, ResponseTooLongError } from '../../infra/http-request.ts';
 import { createCallerSlots, createSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import manifest from '../cli/package.json' with { type: 'json' };
 import { type Fillstream, FillstreamError } from '../client/index.ts';

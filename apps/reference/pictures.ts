@@ -9,7 +9,7 @@ import { LRUCache } from 'lru-cache';
 import { Problem } from '../../api/http/errors.ts';
 import type { Mount } from '../../api/http/mount.ts';
 import { networkOf } from '../../api/http/network.ts';
-import { boundedBody } from '../../infra/bounded-body.ts';
+import { boundedBody } from '../../infra/http-request.ts';
 import { createCallerSlots, createSlots } from '../../infra/slots.ts';
 
 export const PICTURE_PATH = '/pictures';

@@ -6,15 +6,13 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
-import { beginningOf, boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
+import { beginningOf, type HttpAnswer, NoAnswerError, request } from '../../infra/http-request.ts';
 import { createSlots } from '../../infra/slots.ts';
 import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
 
-const REQUEST_MS_MAX = 10_000;
-const BODY_BYTES_MAX = 128 * 1_048_576;
+const LIMITS = { msMax: 10_000, bytesMax: 128 * 1_048_576 };
 const BATCH_CALLS_MAX = 100;
 const RATE_LIMIT_MS = 1_000;
-const RATE_LIMIT_MS_MAX = 60_000;
 const TOO_MANY_REQUESTS = 429;
 export const PAYLOAD_TOO_LARGE = 413;
 /**
@@ -156,30 +154,20 @@ class Node {
   }
 
   async #post(body: string): Promise<unknown> {
-    const signal = AbortSignal.timeout(REQUEST_MS_MAX);
-    let response: Response;
-    let text: string;
-    try {
-      response = await fetch(this.#url, {
-        method: 'POST',
-        headers: this.#headers,
-        body,
-        redirect: 'manual',
-        signal,
-      });
-      text = (await boundedBody(response, BODY_BYTES_MAX)).toString();
-    } catch (error) {
-      if (error instanceof ResponseTooLongError) {
+    const answer = await request(this.#url, LIMITS, {
+      ...{ method: 'POST', headers: this.#headers, body, redirect: 'manual' },
+    }).catch((error) => {
+      if (!(error instanceof NoAnswerError)) throw error;
+      if (error.reason === 'too_long') {
         throw new RpcError('http', error.message, { code: PAYLOAD_TOO_LARGE });
       }
-      // `fetch` rejects with many kinds of errors; the signal distinguishes a timeout from the others.
-      throw new RpcError(signal.aborted ? 'timeout' : 'network', this.label, { cause: error });
-    }
-    if (response.status !== 200) return errorBody(response, text);
+      throw new RpcError(error.reason, this.label, { cause: error.cause });
+    });
+    if (answer.status !== 200) return errorBody(answer);
     try {
-      return JSON.parse(text);
+      return JSON.parse(answer.text);
     } catch (cause) {
-      throw new RpcError('malformed', `not JSON: ${beginningOf(text)}`, { cause });
+      throw new RpcError('malformed', `not JSON: ${beginningOf(answer.text)}`, { cause });
     }
   }
 }
@@ -200,9 +188,8 @@ export function withoutCredentials(text: string) {
  * The body of a response with an error status, if it is a JSON-RPC error: many providers refuse a request this way.
  * Throws RpcError with the provider's words otherwise.
  */
-function errorBody({ status, headers }: Response, text: string): unknown {
+function errorBody({ status, text, retryAfterMs = RATE_LIMIT_MS }: HttpAnswer): unknown {
   if (status === TOO_MANY_REQUESTS) {
-    const retryAfterMs = retryAfter(headers.get('retry-after'));
     throw new RpcError('rate_limited', `status 429: ${beginningOf(text)}`, {
       code: status,
       retryAfterMs,
@@ -216,14 +203,6 @@ function errorBody({ status, headers }: Response, text: string): unknown {
     // An error page.
   }
   throw new RpcError('http', `status ${status}: ${beginningOf(text)}`, { code: status });
-}
-
-/** Milliseconds of a Retry-After header, seconds or a date. Limited, because with a wrong clock a date could mean hours. */
-function retryAfter(header: string | null): number {
-  const given = header ?? '';
-  const waitMs = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
-  const retryAfterMs = Number.isFinite(waitMs) ? waitMs : RATE_LIMIT_MS;
-  return Math.min(Math.max(retryAfterMs, 0), RATE_LIMIT_MS_MAX);
 }
 
 function answersOf(body: unknown, single: boolean): ReadonlyMap<unknown, Answer> {

@@ -14,7 +14,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { beginningOf, boundedBody, ResponseTooLongError } from '../../infra/bounded-body.ts';
+import { beginningOf, type HttpAnswer, NoAnswerError, request } from '../../infra/http-request.ts';
 import { type Hash, Listing, Profile } from '../contract.ts';
 
 /** Ids in one request. Keeps the URL below 8 KB, which servers and proxies accept. */
@@ -487,8 +487,6 @@ const CONCURRENT_MAX = 6;
 const REQUEST_MS_MAX = 10_000;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 15_000;
-/** Limits Retry-After, which may be a date from a wrong clock. */
-const RETRY_AFTER_MS_MAX = 120_000;
 /** 50 markets with all their fields are about 500 KB. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
 /** An id that the service does not know. */
@@ -602,26 +600,17 @@ class GammaHttp {
   }
 
   async #attempt(path: string, query: URLSearchParams): Promise<unknown> {
-    const { signal, requestMsMax } = this.#options;
-    const timeout = AbortSignal.timeout(requestMsMax);
-    let text: string;
+    const { signal, requestMsMax: msMax } = this.#options;
+    const limits = { msMax, bytesMax: ANSWER_BYTES_MAX };
+    const url = `${this.#base}${path}?${query}`;
+    const answer = await request(url, limits, { signal }).catch((error) => {
+      if (!(error instanceof NoAnswerError)) throw error;
+      const reason = error.reason === 'too_long' ? 'malformed' : error.reason;
+      throw new GammaError(reason, `${path}: ${error.message}`, { cause: error.cause });
+    });
+    if (answer.status < 200 || answer.status > 299) throw refusal(path, answer);
     try {
-      const response = await fetch(`${this.#base}${path}?${query}`, {
-        signal: AbortSignal.any([signal, timeout]),
-      });
-      text = (await boundedBody(response, ANSWER_BYTES_MAX)).toString();
-      if (!response.ok) throw refusal(path, response, text);
-    } catch (cause) {
-      if (cause instanceof GammaError) throw cause;
-      if (cause instanceof ResponseTooLongError) {
-        throw new GammaError('malformed', `${path}: ${cause.message}`);
-      }
-      throw new GammaError(timeout.aborted ? 'timeout' : 'network', `${path}: no response`, {
-        cause,
-      });
-    }
-    try {
-      return JSON.parse(text);
+      return JSON.parse(answer.text);
     } catch (cause) {
       throw new GammaError('malformed', `${path} did not return JSON`, { cause });
     }
@@ -657,24 +646,13 @@ class GammaHttp {
   }
 }
 
-function refusal(path: string, response: Response, text: string): GammaError {
-  const { status } = response;
+function refusal(path: string, { status, text, retryAfterMs }: HttpAnswer): GammaError {
   const reason =
     status === 429 || status === 408 || status === 425
       ? 'busy'
       : status >= 500
         ? 'server'
         : 'refused';
-  const retryAfterMs = retryAfter(response.headers.get('retry-after'));
   const message = `${path} returned status ${status}: ${beginningOf(text)}`;
-  return new GammaError(reason, message, { status, retryAfterMs });
-}
-
-/** Converts a Retry-After header, in seconds or a date, to milliseconds; 0 if it is neither. */
-function retryAfter(value: string | null): number {
-  if (value === null) return 0;
-  const seconds = /^\d{1,9}$/.test(value)
-    ? Number(value)
-    : (Date.parse(value) - Date.now()) / 1_000;
-  return Number.isNaN(seconds) ? 0 : Math.min(Math.max(seconds * 1_000, 0), RETRY_AFTER_MS_MAX);
+  return new GammaError(reason, message, { status, ...(retryAfterMs && { retryAfterMs }) });
 }
