@@ -34,9 +34,9 @@ import {
   LedgerStateError,
   LedgerWriter,
   readEnd,
+  refuseHalfRewound,
   settleStart,
 } from './ledger/ledger-writer.ts';
-import { refuseHalfRewound } from './ledger/rewind.ts';
 import { Gamma } from './metadata/gamma.ts';
 import { Metadata } from './metadata/metadata.ts';
 import { storeMetadata } from './metadata/metadata-stream.ts';

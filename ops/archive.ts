@@ -18,8 +18,7 @@ import {
   oldestBlocks,
   storedMessages,
 } from '../ingest/ledger/ledger.ts';
-import { LedgerWriter } from '../ingest/ledger/ledger-writer.ts';
-import { refuseHalfRewound } from '../ingest/ledger/rewind.ts';
+import { LedgerWriter, refuseHalfRewound } from '../ingest/ledger/ledger-writer.ts';
 import { rememberTrim, wasTrimmed } from '../ingest/ledger/whole-ledger.ts';
 import { createStreams, FEED_START_KEY, INGEST_BUCKET } from '../ingest/streams.ts';
 

@@ -6,8 +6,8 @@ import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { type LedgerMessage, messageAt } from '../ingest/ledger/ledger.ts';
-import { planRewind, rewind } from '../ingest/ledger/rewind.ts';
 import { createStreams, INGEST_BUCKET } from '../ingest/streams.ts';
+import { planRewind, rewind } from './rewind.ts';
 
 const HELP = `LEDGER of Fillstream.
 

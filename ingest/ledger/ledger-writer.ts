@@ -23,6 +23,8 @@ import {
 } from './ledger.ts';
 
 const START_KEY = 'start_block';
+/** The block of an unfinished rewind (ops/rewind.ts). */
+export const REWIND_KEY = 'rewind';
 /**
  * A catch-up through blocks without events stores its progress after this time, so that a restart reads little
  * again.
@@ -31,6 +33,16 @@ const COLLECT_MS_MAX = 250;
 
 /** The command contradicts the content of LEDGER, or a rewind is unfinished; the message contains the remedy. */
 export class LedgerStateError extends ExpectedError {}
+
+/** Throws LedgerStateError while a rewind is unfinished. */
+export async function refuseHalfRewound(kv: Kv): Promise<void> {
+  const entry = await kv.get(REWIND_KEY);
+  if (entry === undefined) return;
+  const block = new TextDecoder().decode(entry.value);
+  throw new LedgerStateError(
+    `a rewind was interrupted: run "npm run ledger -- rewind --to-block ${block} --yes" again before ingest starts`,
+  );
+}
 
 /** Another ingest writes LEDGER. */
 export class LedgerFencedError extends ExpectedError {}

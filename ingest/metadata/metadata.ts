@@ -21,7 +21,8 @@ import type { Chain } from '../events/chains.ts';
 import { TokenMap } from '../events/token-ids.ts';
 import { type Block, eventsOf } from '../ledger/ledger.ts';
 import { MetadataCache } from './fetch-cache.ts';
-import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
+import { GAMMA_BATCH_MAX, type Gamma } from './gamma.ts';
+import { GammaError } from './gamma-http.ts';
 import { restoreMetadata, unansweredBlocks } from './metadata-stream.ts';
 
 const RESOLUTIONS_MAX = 500_000;

@@ -11,10 +11,15 @@ import {
   newestMessage,
   storedMessages,
 } from '../../ingest/ledger/ledger.ts';
-import { LedgerFencedError, LedgerWriter, settleStart } from '../../ingest/ledger/ledger-writer.ts';
-import { planRewind, refuseHalfRewound, rewind } from '../../ingest/ledger/rewind.ts';
+import {
+  LedgerFencedError,
+  LedgerWriter,
+  refuseHalfRewound,
+  settleStart,
+} from '../../ingest/ledger/ledger-writer.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
+import { planRewind, rewind } from '../../ops/rewind.ts';
 import { blockHash, blocksOf, ledgerEvents } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { temporaryDirectory } from '../support/service.ts';

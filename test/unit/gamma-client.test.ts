@@ -1,6 +1,7 @@
 /** The client of the metadata API over real HTTP, with the quirks and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Gamma, GammaError, type GammaOptions, parseListing } from '../../ingest/metadata/gamma.ts';
+import { Gamma, parseListing } from '../../ingest/metadata/gamma.ts';
+import { GammaError, type GammaOptions } from '../../ingest/metadata/gamma-http.ts';
 import {
   condition,
   derived,

@@ -4,9 +4,9 @@
  * It cannot undo what consumers have read: docs/operations.md explains how to rebuild their data.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Nats } from '../../infra/nats/connection.ts';
-import type { Kv } from '../../infra/nats/kv.ts';
-import { removeMessages } from '../../infra/nats/streams.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
+import { removeMessages } from '../infra/nats/streams.ts';
 import {
   addCounts,
   type Block,
@@ -20,10 +20,14 @@ import {
   messageUpTo,
   newestMessage,
   storedMessages,
-} from './ledger.ts';
-import { LedgerFencedError, LedgerStateError, LedgerWriter } from './ledger-writer.ts';
+} from '../ingest/ledger/ledger.ts';
+import {
+  LedgerFencedError,
+  LedgerStateError,
+  LedgerWriter,
+  REWIND_KEY,
+} from '../ingest/ledger/ledger-writer.ts';
 
-const REWIND_KEY = 'rewind';
 const STANDSTILL_MS = 1_000;
 
 export type RewindPlan = {
@@ -38,16 +42,6 @@ export type RewindPlan = {
   /** Newest block that is removed. */
   readonly newest: number;
 };
-
-/** Throws LedgerStateError while a rewind is unfinished. */
-export async function refuseHalfRewound(kv: Kv): Promise<void> {
-  const entry = await kv.get(REWIND_KEY);
-  if (entry === undefined) return;
-  const block = new TextDecoder().decode(entry.value);
-  throw new LedgerStateError(
-    `a rewind was interrupted: run "npm run ledger -- rewind --to-block ${block} --yes" again before ingest starts`,
-  );
-}
 
 /** Lists what a rewind would remove. Throws LedgerStateError if LEDGER has no block up to `toBlock`. */
 export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPlan> {
