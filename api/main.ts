@@ -7,7 +7,7 @@ import type { Server } from 'node:http';
 import { mountsOf } from '../apps/mounts.ts';
 import { createSelect } from '../infra/clickhouse.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
-import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
+import { createRegistry, serveMetricsOf } from '../infra/metrics-server.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { watchStates } from '../infra/nats/states.ts';

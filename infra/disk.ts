@@ -1,6 +1,6 @@
 /** Detects a full disk, by its free space and by errors. */
 import { statfsSync } from 'node:fs';
-import type { Reasons } from './metrics.ts';
+import type { Reasons } from './metrics-server.ts';
 
 /** With less free space than this, the disk counts as full, and the embedded ClickHouse stops writing. */
 export const DISK_RESERVE_BYTES = 32 * 2 ** 20;

@@ -8,7 +8,7 @@ import type { Registry } from 'prom-client';
 import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
 import { UsageError } from '../infra/expected.ts';
-import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
+import { createRegistry, serveMetricsOf } from '../infra/metrics-server.ts';
 import { connectNats, type Nats, natsOptions, oldServerNotice } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { lastMessage, StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';

@@ -7,7 +7,7 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { MEMPOOL_SOURCES } from '../infra/config.ts';
-import { labelledCounter, type Reasons } from '../infra/metrics.ts';
+import { labelledCounter, type Reasons } from '../infra/metrics-server.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import { concealer } from '../infra/secrets.ts';

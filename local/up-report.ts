@@ -1,5 +1,5 @@
 /** The output of `npm start`: short lines and a banner for people, or one JSON line per state change. */
-import { type Reasons, reasonsText } from '../infra/metrics.ts';
+import { type Reasons, reasonsText } from '../infra/metrics-server.ts';
 import type { ShownKeys } from './data-directory.ts';
 import type { Message, Report } from './supervise.ts';
 

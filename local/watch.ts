@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import type { Reasons } from '../infra/metrics.ts';
+import type { Reasons } from '../infra/metrics-server.ts';
 import type { Report } from './supervise.ts';
 
 const POLL_MS = 100;

@@ -22,7 +22,7 @@ import {
 import type { Source, WholeLedger } from '../ingest/ledger/whole-ledger.ts';
 import { BATCH_ROWS_MAX, type BookedEvent, batchesOf } from './fold/batches.ts';
 import { OpenPositions } from './fold/positions.ts';
-import { type ProjectorMetrics, type Reached, retryLogged } from './metrics.ts';
+import { type ProjectorMetrics, type Reached, retryLogged } from './progress.ts';
 import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 
 const CHECKPOINT_MS = 10_000;

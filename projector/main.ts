@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ProjectorConfig, readConfig } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
-import { createRegistry, serveMetricsOf } from '../infra/metrics.ts';
+import { createRegistry, serveMetricsOf } from '../infra/metrics-server.ts';
 import {
   connectNats,
   type Nats,
@@ -32,7 +32,7 @@ import {
   pauseRequested,
   withLeases,
 } from './lease.ts';
-import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './metrics.ts';
+import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './progress.ts';
 import { keepPauses } from './refreshes.ts';
 import { type Deployment, ForgottenBatchError, Store } from './store.ts';
 import { MetadataLag, projectMetadata } from './store-metadata.ts';

@@ -8,12 +8,12 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { Gauge, type Registry } from 'prom-client';
 import { z } from 'zod';
-import type { Reasons } from '../infra/metrics.ts';
+import type { Reasons } from '../infra/metrics-server.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { durableBatches } from '../infra/nats/durable.ts';
 import { refuseHoles } from '../infra/nats/reader.ts';
 import { decodeObservation, METADATA_STREAM, type Observation } from '../ingest/contract.ts';
-import { type ProjectorMetrics, retryLogged } from './metrics.ts';
+import { type ProjectorMetrics, retryLogged } from './progress.ts';
 import { type Deployment, insertRows, reloadStatement, type TableRow } from './store.ts';
 
 /** Queries see the tags and series of a new listing after at most this time. */

@@ -8,7 +8,7 @@ import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
 import { damage, type Select } from '../../infra/clickhouse.ts';
 import { diskReasons } from '../../infra/disk.ts';
-import { reasonsText } from '../../infra/metrics.ts';
+import { reasonsText } from '../../infra/metrics-server.ts';
 import {
   type Nats,
   NatsUnavailableError,

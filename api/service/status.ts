@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Select } from '../../infra/clickhouse.ts';
-import { reasonsText } from '../../infra/metrics.ts';
+import { reasonsText } from '../../infra/metrics-server.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { lastMessage } from '../../infra/nats/reader.ts';
 import type { ProcessStates } from '../../infra/nats/states.ts';

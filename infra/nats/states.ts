@@ -3,7 +3,7 @@
  * they are. If a process is stopped or cut off, its silence is detected.
  */
 import { z } from 'zod';
-import type { Reasons } from '../metrics.ts';
+import type { Reasons } from '../metrics-server.ts';
 import type { Nats } from './connection.ts';
 import { parseValue } from './kv.ts';
 

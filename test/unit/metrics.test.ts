@@ -1,7 +1,7 @@
 /** The server of metrics and readiness. */
 import { Registry } from 'prom-client';
 import { expect, test } from 'vitest';
-import { serveMetrics } from '../../infra/metrics.ts';
+import { serveMetrics } from '../../infra/metrics-server.ts';
 
 test('readiness that cannot be found out is no readiness', async () => {
   const notReady = () => Promise.reject(new Error('no stream LEDGER'));

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { storeFault } from '../infra/clickhouse.ts';
-import { labelledCounter, type Reasons } from '../infra/metrics.ts';
+import { labelledCounter, type Reasons } from '../infra/metrics-server.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
