@@ -39,7 +39,7 @@ import {
   type LedgerWriter,
 } from './ledger/ledger-writer.ts';
 import type { Metadata } from './metadata/metadata.ts';
-import type { FinalBlocksProgress } from './metrics.ts';
+import type { FinalBlocksProgress } from './progress.ts';
 
 /**
  * Pause between requests for the head; it grows from the first to the second value while there is no new block.

@@ -44,9 +44,7 @@ import {
   countBalances,
   countMetadata,
   countWriters,
-  FinalBlocksProgress,
   pendingMetrics,
-  Readiness,
   setSource,
 } from './metrics.ts';
 import { FeedWriter } from './pending/feed.ts';
@@ -54,6 +52,7 @@ import { connectMempoolNode, Subscription } from './pending/mempool.ts';
 import { Operators } from './pending/operators.ts';
 import { decoded, followOther, PendingMatches, restoreFeed } from './pending/pending.ts';
 import { PendingFeed } from './pending/pending-feed.ts';
+import { FinalBlocksProgress, Readiness } from './progress.ts';
 import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */

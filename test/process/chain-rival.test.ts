@@ -14,7 +14,7 @@ import {
 } from '../../ingest/ledger/ledger-writer.ts';
 import { Gamma } from '../../ingest/metadata/gamma.ts';
 import { Metadata } from '../../ingest/metadata/metadata.ts';
-import { FinalBlocksProgress } from '../../ingest/metrics.ts';
+import { FinalBlocksProgress } from '../../ingest/progress.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
