@@ -1,32 +1,23 @@
-/**
- * Cursors of the lists. A cursor contains the sort key of the last element of a page, so new elements do not
- * shift the next page. An element whose key changes (a market that is traded, a trader on a refreshed board)
- * can be repeated or omitted.
- */
-import { parameter } from '../http/parameters.ts';
+/** The cursors of the lists. Addresses and condition ids are parsed without 0x. */
+import { cursor } from './keyset.ts';
 
-const ALLOWED = 'a cursor from the Link header or next_cursor of a response';
 const UINT32_MAX = 4_294_967_295;
 const UINT64_MAX = 18_446_744_073_709_551_615n;
 
-const BOARD = /^(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,10})\.(\d{1,10})\.([0-9a-f]{40})$/;
-const MARKET = /^(\d{1,10})-([0-9a-f]{64})$/;
-const POSITION = /^(-?\d{1,19})-([0-9a-f]{64})$/;
-const FILL = /^(\d{1,20})-(\d{1,10})$/;
-const HOLDER = /^(\d{1,19})-([0-9a-f]{40})$/;
-const TRADER = /^0x([0-9a-f]{40})$/;
-
 /** An entry of a leaderboard, by its figures and address. */
-export const boardCursor = parameter(
-  ALLOWED,
-  {
-    type: 'string',
-    pattern: BOARD.source,
-    examples: [`12500000.81000000.93500000.12.7.${'5f'.repeat(20)}`],
-  },
-  (text) => {
-    const [, pnl = '', cost = '', volume = '', markets, wins, trader] = BOARD.exec(text) ?? [];
-    if (trader === undefined || ![pnl, cost, volume].every(isInt64)) return undefined;
+export const boardCursor = cursor({
+  pattern: /^(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,10})\.(\d{1,10})\.([0-9a-f]{40})$/,
+  example: `12500000.81000000.93500000.12.7.${'5f'.repeat(20)}`,
+  after: (row: {
+    readonly address: string;
+    readonly pnl: bigint;
+    readonly cost: bigint;
+    readonly volume: bigint;
+    readonly markets: number;
+    readonly wins: number;
+  }) => [row.pnl, row.cost, row.volume, row.markets, row.wins, row.address.slice(2)].join('.'),
+  parse([, pnl = '', cost = '', volume = '', markets = '', wins = '', trader = '']) {
+    if (![pnl, cost, volume].every(isInt64)) return undefined;
     if (!isUint32(markets) || !isUint32(wins)) return undefined;
     return {
       cursor_pnl: pnl,
@@ -37,66 +28,71 @@ export const boardCursor = parameter(
       cursor_trader: trader,
     };
   },
-);
+});
 
 /** A market of a trader, by the trader's newest trade in it and the condition id. */
-export const marketCursor = parameter(
-  ALLOWED,
-  { type: 'string', pattern: MARKET.source, examples: [`1777593600-${'5f'.repeat(32)}`] },
-  (text) => {
-    const [, seconds, conditionId] = MARKET.exec(text) ?? [];
-    if (conditionId === undefined || !isUint32(seconds)) return undefined;
-    return { lastTradeAt: Number(seconds), conditionId };
-  },
-);
+export const marketCursor = cursor({
+  pattern: /^(\d{1,10})-([0-9a-f]{64})$/,
+  example: `1777593600-${'5f'.repeat(32)}`,
+  after: (row: { readonly lastTradeAt: number; readonly conditionId: string }) =>
+    `${row.lastTradeAt}-${row.conditionId.slice(2)}`,
+  parse: ([, seconds = '', cursor_condition = '']) =>
+    isUint32(seconds) ? { cursor_time: Number(seconds), cursor_condition } : undefined,
+});
 
 /** A position or a market, by the figure that sorts it and the condition id. */
-export const positionCursor = parameter(
-  ALLOWED,
-  { type: 'string', pattern: POSITION.source, examples: [`12500000-${'5f'.repeat(32)}`] },
-  (text) => {
-    const [, figure = '', conditionId] = POSITION.exec(text) ?? [];
-    if (conditionId === undefined || !isInt64(figure)) return undefined;
-    return { figure, conditionId };
-  },
-);
+export const positionCursor = cursor({
+  pattern: /^(-?\d{1,19})-([0-9a-f]{64})$/,
+  example: `12500000-${'5f'.repeat(32)}`,
+  after: (row: { readonly figure: bigint; readonly conditionId: string }) =>
+    `${row.figure}-${row.conditionId.slice(2)}`,
+  parse: ([, cursor_figure = '', cursor_condition = '']) =>
+    isInt64(cursor_figure) ? { cursor_figure, cursor_condition } : undefined,
+});
 
 /** A fill, by its block and log index. */
-export const fillCursor = parameter(
-  ALLOWED,
-  { type: 'string', pattern: FILL.source, examples: ['85671000-12'] },
-  (text) => {
-    const [, block = '', log] = FILL.exec(text) ?? [];
-    if (log === undefined || !isUint32(log) || BigInt(block) > UINT64_MAX) return undefined;
-    return { block, log: Number(log) };
-  },
-);
+export const fillCursor = cursor({
+  pattern: /^(\d{1,20})-(\d{1,10})$/,
+  example: '85671000-12',
+  after: (row: { readonly block: bigint; readonly log: number }) => `${row.block}-${row.log}`,
+  parse: ([, cursor_block = '', log = '']) =>
+    isUint32(log) && BigInt(cursor_block) <= UINT64_MAX
+      ? { cursor_block, cursor_log: Number(log) }
+      : undefined,
+});
+/** The sort key of fills in chain order. */
+export const CHAIN_ORDER = {
+  columns: ['block_number', 'log_index'],
+  at: '({cursor_block:UInt64}, {cursor_log:UInt32})',
+};
 
-/** A holder of a market, by shares and address; parsed without 0x. */
-export const holderCursor = parameter(
-  ALLOWED,
-  { type: 'string', pattern: HOLDER.source, examples: [`12500000-${'5f'.repeat(20)}`] },
-  (text) => {
-    const [, shares = '', trader] = HOLDER.exec(text) ?? [];
-    return trader === undefined || !isInt64(shares) ? undefined : { shares, trader };
-  },
-);
+/** A holder of a market, by shares and address. */
+export const holderCursor = cursor({
+  pattern: /^(\d{1,19})-([0-9a-f]{40})$/,
+  example: `12500000-${'5f'.repeat(20)}`,
+  after: (row: { readonly shares: bigint; readonly address: string }) =>
+    `${row.shares}-${row.address.slice(2)}`,
+  parse: ([, cursor_shares = '', cursor_trader = '']) =>
+    isInt64(cursor_shares) ? { cursor_shares, cursor_trader } : undefined,
+});
 
-/** An hour, by its start in epoch seconds; the next second is a time as well. */
-export const hourCursor = parameter(
-  ALLOWED,
-  { type: 'string', pattern: /^\d{1,10}$/.source, examples: ['1777593600'] },
-  (text) => (/^\d{1,10}$/.test(text) && Number(text) < UINT32_MAX ? Number(text) : undefined),
-);
+/** An hour, by its start in epoch seconds. None begins in the last second of a UInt32. */
+export const hourCursor = cursor({
+  pattern: /^\d{1,10}$/,
+  example: '1777593600',
+  after: (row: { readonly start: number }) => String(row.start),
+  parse: ([start]) => (Number(start) < UINT32_MAX ? { cursor_time: Number(start) } : undefined),
+});
 
-/** A trader of a market, by address; parsed without 0x. */
-export const traderCursor = parameter(
-  ALLOWED,
-  { type: 'string', pattern: TRADER.source, examples: [`0x${'5f'.repeat(20)}`] },
-  (text) => TRADER.exec(text)?.[1],
-);
+/** A trader of a market, by address. */
+export const traderCursor = cursor({
+  pattern: /^0x([0-9a-f]{40})$/,
+  example: `0x${'5f'.repeat(20)}`,
+  after: (row: { readonly address: string }) => row.address,
+  parse: ([, cursor_trader = '']) => ({ cursor_trader }),
+});
 
-function isUint32(digits: string | undefined): boolean {
+function isUint32(digits: string): boolean {
   return Number(digits) <= UINT32_MAX;
 }
 

@@ -9,6 +9,7 @@ import { integer, marketKey, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { holderCursor } from './cursors.ts';
 import { percent, price, safeInteger } from './format.ts';
+import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findKnownMarket } from './market-object.ts';
 import { MarketMark, marketMark, newestHeld, readMarks, valueAt } from './marks.ts';
 import { ProfileV2, readProfilesV2 } from './profiles.ts';
@@ -26,9 +27,7 @@ const Parameters = z.object({
     .describe('only holders of this outcome; 0 is the first one'),
   order: order('desc').describe('desc: most shares first; asc: fewest first'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum holders per page'),
-  cursor: holderCursor
-    .optional()
-    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+  cursor: holderCursor.parameter,
 });
 type Input = z.output<typeof Parameters>;
 
@@ -47,15 +46,13 @@ const Row = rowOf({
 });
 
 /** The page and one more holder. All other holders are sorted last, so that sums cover them for any cursor. */
-function pageStatement({ cursor, order, outcome }: Input): string {
-  const [down, up, fewer, later] =
-    order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
-  const isBehind = `(shares ${fewer} {cursor_shares:Int64}
-    OR (shares = {cursor_shares:Int64} AND trader ${later} unhex({cursor_trader:String})))`;
-  const isOnPage = [
-    outcome === 'both' ? 'true' : 'outcome = {outcome:UInt8}',
-    cursor === undefined ? 'true' : isBehind,
-  ];
+function pageStatement(input: Input): string {
+  const { isBehind, orderBy } = keyset(
+    input,
+    { columns: ['shares'], at: '{cursor_shares:Int64}' },
+    { column: 'trader', at: 'unhex({cursor_trader:String})' },
+  );
+  const isOfOutcome = input.outcome === 'both' ? 'true' : 'outcome = {outcome:UInt8}';
   return `
 SELECT ${Row.columns}
 FROM
@@ -67,13 +64,13 @@ FROM
     ${newestHeld('cost_basis')} AS cost_basis,
     ${newestHeld('open_fees')} AS open_fees,
     sum(realised_pnl) AS realised,
-    toBool(${isOnPage.join(' AND ')}) AS is_on_page
+    toBool(${isOfOutcome} AND ${isBehind}) AS is_on_page
   FROM market_traders
   WHERE condition_id = {condition_id:FixedString(32)}
   GROUP BY trader
   HAVING shares > 0
 )
-ORDER BY is_on_page DESC, shares ${down}, trader ${up}
+ORDER BY is_on_page DESC, ${orderBy}
 LIMIT {most:UInt32}`;
 }
 
@@ -109,7 +106,7 @@ export const holdersV2 = endpoint({
       'micro-shares held of the first outcome, which equal those of the second',
     ),
     holders: z.array(Holder),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
     total_count: count('holders that match the query, on all pages'),
   }),
   list: 'holders',
@@ -118,17 +115,17 @@ export const holdersV2 = endpoint({
   async run(call: Call, input) {
     const { conditionId, listing } = await findKnownMarket(call, input.id);
     const condition_id = new Bytes(conditionId);
-    const { limit, outcome, cursor: { shares, trader } = {} } = input;
+    const { limit, outcome } = input;
     const parameters = {
-      ...{ condition_id, outcome: outcome === 'both' ? undefined : outcome, most: limit + 1 },
-      ...{ cursor_shares: shares, cursor_trader: trader },
+      ...{ condition_id, outcome: outcome === 'both' ? undefined : outcome },
+      ...pageParameters(input),
     };
     const [rows, marks] = await Promise.all([
       read(call, { sql: pageStatement(input), parameters, row: Row }),
       readMarks(call, [conditionId]),
     ]);
     const ahead = rows.filter((row) => row.isOnPage);
-    const page = ahead.slice(0, limit);
+    const { page, next_cursor } = pageOf(ahead, limit, holderCursor);
     const profileOf = await readProfilesV2(
       call,
       page.map(({ address }) => address),
@@ -154,9 +151,6 @@ export const holdersV2 = endpoint({
         realised_pnl: safeInteger(row.realised),
       };
     });
-    const last = page.at(-1);
-    const hasNext = last !== undefined && ahead.length > page.length;
-    const next_cursor = hasNext ? `${last.shares}-${last.address.slice(2)}` : '';
     const answer = {
       mark: marketMark(mark),
       open_interest: safeInteger(rows[0]?.first ?? 0n),

@@ -10,7 +10,7 @@ import { address, inOrder, instant, integer, order, slug } from '../http/paramet
 import { type Call, SHARED } from './call.ts';
 import { hourCursor } from './cursors.ts';
 import { hourText, safeInteger } from './format.ts';
-import { pageOf } from './keyset.ts';
+import { keyset, pageOf, pageParameters } from './keyset.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, int, rowOf, seconds } from './rows.ts';
@@ -28,27 +28,32 @@ const ParametersV1 = z
     to: instant.optional().describe('latest start of an hour (default: now)'),
     limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('maximum hours per page'),
     order: order('desc').describe('desc: newest hour first; asc: oldest first'),
-    cursor: hourCursor.optional().describe('cursor from the `Link` header of the previous page'),
+    cursor: hourCursor.parameter.describe('cursor from the `Link` header of the previous page'),
   })
   .superRefine(inOrder(['from', 'to']));
 const ParametersV2 = ParametersV1.safeExtend({
   series: slug.optional().describe('only markets of this series'),
 });
+type Input = z.output<typeof ParametersV1> & { readonly series?: string | undefined };
 
 /**
  * A market counts in an hour with a fill or a settlement, and as won if it was settled with a gain. FINAL merges
  * the parts of a row into one per hour and market.
  */
-const SQL = (filter: string, down: 'DESC' | 'ASC') => `
+function pageStatement(input: Input): string {
+  const key = { columns: ['hour'], at: "toDateTime({cursor_time:UInt32}, 'UTC')" };
+  const { isBehind, orderBy } = keyset(input, key);
+  return `
 SELECT ${Row.columns}
 FROM trader_hours FINAL
 WHERE trader = {trader:FixedString(20)}
   AND hour >= toDateTime({from:UInt32}, 'UTC') AND hour <= toDateTime({to:UInt32}, 'UTC')
-  ${filter}
+  AND ${isBehind} ${marketFilter(input)}
 GROUP BY hour
-ORDER BY hour ${down}
-LIMIT {limit:UInt32}
+ORDER BY ${orderBy}
+LIMIT {most:UInt32}
 ${FEW_ROWS}`;
+}
 
 const Row = rowOf({
   start: seconds('hour'),
@@ -99,8 +104,8 @@ export const hourlyV1 = endpoint({
   problems: [],
   keep: SHARED,
   async run(call: Call, input) {
-    const { next, rows } = await readHours(call, input);
-    const stats = rows.map((row) => ({
+    const { next_cursor, page } = await readHours(call, input);
+    const stats = page.map((row) => ({
       hour: hourText(row.start),
       pnl: row.pnl.toString(),
       market_count: row.market_count,
@@ -109,7 +114,7 @@ export const hourlyV1 = endpoint({
       maker_volume: row.maker.toString(),
       volume: (row.maker + row.taker).toString(),
     }));
-    return new Page({ stats }, next);
+    return new Page({ stats }, next_cursor);
   },
 });
 
@@ -124,8 +129,8 @@ export const hourlyV2 = endpoint({
   problems: [],
   keep: SHARED,
   async run(call: Call, input) {
-    const { next, rows } = await readHours(call, input);
-    const stats = rows.map((row) => ({
+    const { next_cursor, page } = await readHours(call, input);
+    const stats = page.map((row) => ({
       cost_basis: safeInteger(row.cost),
       fee: safeInteger(row.fees),
       hour: hourText(row.start),
@@ -135,28 +140,19 @@ export const hourlyV2 = endpoint({
       taker_volume: safeInteger(row.taker),
       win_count: row.win_count,
     }));
-    return new Page({ stats }, next);
+    return new Page({ stats }, next_cursor);
   },
 });
 
-async function readHours(
-  call: Call,
-  input: z.output<typeof ParametersV1> & { readonly series?: string | undefined },
-) {
+async function readHours(call: Call, input: Input) {
   const to = input.to ?? Math.floor(call.now() / 1000);
   const from = input.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS);
-  const { cursor, limit } = input;
-  const isNewestFirst = input.order === 'desc';
   const parameters = {
     trader: new Bytes(input.address),
     tag: input.tag,
     series: input.series ?? '',
-    // Hours are whole, so the next one is at least a second later.
-    from: cursor === undefined || isNewestFirst ? from : Math.max(from, cursor + 1),
-    to: cursor === undefined || !isNewestFirst ? to : Math.min(to, Math.max(0, cursor - 1)),
-    limit: limit + 1,
+    ...{ from, to, ...pageParameters(input) },
   };
-  const sql = SQL(marketFilter(input), isNewestFirst ? 'DESC' : 'ASC');
-  const { page, last } = pageOf(await read(call, { sql, parameters, row: Row }), limit);
-  return { rows: page, next: last === undefined ? '' : String(last.start) };
+  const rows = await read(call, { sql: pageStatement(input), parameters, row: Row });
+  return pageOf(rows, input.limit, hourCursor);
 }

@@ -1,13 +1,84 @@
-/** Pages of a list that continue after the key of their last row. */
+/**
+ * Pages of a list that continue after the sort key of their last row, so new rows do not shift the next page. A row whose
+ * key changes between two pages (a market that is traded, a trader on a refreshed board) can be repeated or omitted.
+ */
+import type { z } from 'zod';
+import { parameter } from '../http/parameters.ts';
+import { text } from './schemas.ts';
+
+/** The `cursor` of a list. */
+export type Cursor<Row, Values> = {
+  /** Parses it to values that statements bind by these names. */
+  readonly parameter: z.ZodOptional<z.ZodType<Values>>;
+  /** The cursor of the page after this row. */
+  readonly after: (row: Row) => string;
+};
+
+export function cursor<Row, Values extends object>({
+  after,
+  example,
+  parse,
+  pattern,
+}: {
+  readonly after: (row: Row) => string;
+  readonly example: string;
+  /** Receives the match of `pattern`. Returns undefined if a number is out of range. */
+  readonly parse: (match: RegExpExecArray) => Values | undefined;
+  readonly pattern: RegExp;
+}): Cursor<Row, Values> {
+  const any = parameter<Values>(
+    'a cursor from the Link header or next_cursor of a response',
+    { type: 'string', pattern: pattern.source, examples: [example] },
+    (given) => {
+      const match = pattern.exec(given);
+      return match === null ? undefined : parse(match);
+    },
+  );
+  const what = 'cursor from the `Link` header or `next_cursor` of the previous page';
+  return { after, parameter: any.optional().describe(what) };
+}
+
+export const NEXT_CURSOR = text('`cursor` of the next page; empty on the last page');
+
+/** Columns, and the SQL of their values at the cursor. */
+type Key = { readonly columns: readonly string[]; readonly at: string };
 
 /**
- * Splits off the row beyond the page. Statements read `limit + 1` rows, so that the last page is known as such even if it is
- * full. `last` is the row whose key is the cursor of the next page, undefined on the last page.
+ * SQL of a list that is sorted by `key`, greatest first, and then by `tie`, smallest first. `asc` is the exact reverse.
+ * `isBehind` is the condition for rows of this page and later ones.
  */
+export function keyset(
+  { cursor, order }: { readonly cursor?: object | undefined; readonly order: 'asc' | 'desc' },
+  { columns, at }: Key,
+  tie?: { readonly column: string; readonly at: string },
+): { readonly isBehind: string; readonly orderBy: string } {
+  const [down, up, less, more] =
+    order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const key = `(${columns.join(', ')})`;
+  const isLess = `${key} ${less} ${at}`;
+  const isBehind = tie && `(${isLess} OR (${key} = ${at} AND ${tie.column} ${more} ${tie.at}))`;
+  const sorted = columns.map((column) => `${column} ${down}`);
+  return {
+    isBehind: cursor === undefined ? 'true' : (isBehind ?? isLess),
+    orderBy: [...sorted, ...(tie ? [`${tie.column} ${up}`] : [])].join(', '),
+  };
+}
+
+/** Parameters of the statement, which reads one row beyond the page: without it, a full last page would have a next one. */
+export function pageParameters<Values extends object>(input: {
+  readonly cursor?: Values | undefined;
+  readonly limit: number;
+}) {
+  return { most: input.limit + 1, ...input.cursor };
+}
+
+/** Splits off the row beyond the page. `next_cursor` is '' on the last page. */
 export function pageOf<Row>(
   rows: readonly Row[],
   limit: number,
-): { readonly page: readonly Row[]; readonly last: Row | undefined } {
+  { after }: Pick<Cursor<Row, unknown>, 'after'>,
+): { readonly page: readonly Row[]; readonly next_cursor: string } {
   const page = rows.slice(0, limit);
-  return { page, last: rows.length > limit ? page.at(-1) : undefined };
+  const last = rows.length > limit ? page.at(-1) : undefined;
+  return { page, next_cursor: last === undefined ? '' : after(last) };
 }

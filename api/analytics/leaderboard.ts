@@ -23,6 +23,7 @@ import {
 import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
+import { keyset, pageOf, pageParameters } from './keyset.ts';
 import { findMarket } from './market-object.ts';
 import { marketFilter } from './market-tags.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
@@ -95,11 +96,9 @@ const Parameters = z
       .optional()
       .describe('page size, 1–100 (default 50; demo tier: 20, its maximum)'),
     offset: integer(0, OFFSET_MAX).default(0).describe('entries to skip (demo tier: 0)'),
-    cursor: boardCursor
-      .optional()
-      .describe(
-        'cursor from the `Link` header or `next_cursor` of the previous page; not for the demo tier',
-      ),
+    cursor: boardCursor.parameter.describe(
+      'cursor from the `Link` header or `next_cursor` of the previous page; not for the demo tier',
+    ),
     time_frame: oneOf(TIME_FRAMES)
       .default('30D')
       .describe('period before the last refresh that the board covers'),
@@ -179,19 +178,21 @@ const Total = rowOf({ entries: counted('count()') });
  */
 async function readBoard(call: Call, input: Input) {
   const { cursor, limit = LIMIT_DEFAULT } = input;
-  const parameters = { ...input, market: undefined, cursor: undefined, ...cursor, limit };
+  const page = pageParameters({ cursor, limit });
+  const parameters = { ...input, market: undefined, cursor: undefined, ...page };
   const live = isLive(input) ? await liveParameters(call, input) : {};
   const bound = { ...parameters, ...live, active_since: activeSince(input, call.now()) };
-  const { page, total, ahead } = statements(input);
+  const sql = statements(input);
   const countOf = async (reading: Reading, sql: string) => {
     const [row] = await read(reading, { sql, parameters: bound, row: Total });
     if (row === undefined) throw new Error('expected one row with a number, got none');
     return row.entries;
   };
-  const [{ entries, count }, aheadCount] = await Promise.all([
-    readEntries(call, input, { sql: page, parameters: bound }),
-    cursor === undefined ? 0 : countOf(call, ahead),
+  const [{ rows, count }, aheadCount] = await Promise.all([
+    readEntries(call, input, { sql: sql.page, parameters: bound }),
+    cursor === undefined ? 0 : countOf(call, sql.ahead),
   ]);
+  const { page: entries, next_cursor } = pageOf<Entry>(rows, limit, boardCursor);
   // An empty page has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, input));
@@ -200,7 +201,7 @@ async function readBoard(call: Call, input: Input) {
       countKey(input, bound),
       generation,
       // Requests for other pages wait for it, so it does not end with this one.
-      async () => count ?? countOf({ ...call, signal: null }, total),
+      async () => count ?? countOf({ ...call, signal: null }, sql.total),
     ),
     readProfiles(
       call,
@@ -208,7 +209,6 @@ async function readBoard(call: Call, input: Input) {
     ),
   ]);
   const before = aheadCount + input.offset;
-  const last = entries.at(-1);
   return {
     entries: entries.map(({ address, pnl, cost, volume, markets, wins }, index) => ({
       profile: profileOf(address),
@@ -227,10 +227,7 @@ async function readBoard(call: Call, input: Input) {
     total: totalCount,
     /** Milliseconds since the epoch; undefined if unknown, as for an empty board. */
     asOfMs: generation === '' ? undefined : Date.parse(`${generation.replace(' ', 'T')}Z`),
-    next:
-      input.hasPages && last !== undefined && before + entries.length < totalCount
-        ? cursorOf(last)
-        : '',
+    next_cursor: input.hasPages ? next_cursor : '',
   };
 }
 
@@ -239,10 +236,10 @@ async function readEntries(
   call: Call,
   input: Input,
   statement: { readonly sql: string; readonly parameters: Readonly<Record<string, unknown>> },
-): Promise<{ readonly entries: readonly Entry[]; readonly count?: number | undefined }> {
-  if (!isLive(input)) return { entries: await read(call, { ...statement, row: Entry }) };
-  const entries = await read(call, { ...statement, row: LiveEntry });
-  return { entries, count: input.cursor === undefined ? entries[0]?.total : undefined };
+): Promise<{ readonly rows: readonly Entry[]; readonly count?: number | undefined }> {
+  if (!isLive(input)) return { rows: await read(call, { ...statement, row: Entry }) };
+  const rows = await read(call, { ...statement, row: LiveEntry });
+  return { rows, count: input.cursor === undefined ? rows[0]?.total : undefined };
 }
 
 /** The key of a query's count, which is the same for all its pages and orders. */
@@ -352,30 +349,26 @@ function statements(input: Input) {
   );
   const where = [live ? 'true' : 'tag = {tag:String}', ...conditions].join(' AND ');
   const settings = live ? MANY_ROWS : '';
-  const isDown = input.order === 'desc';
-  const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const [down, up] = input.order === 'desc' ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   const ranking = RANKING.map((column) => `${column} ${up}`).join(', ');
-  const key = `(${value}, realised_pnl, volume)`;
-  const cursorKey = `(SELECT ${key} FROM ${CURSOR_ENTRY})`;
-  const behind = `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
-  AND trader ${more} unhex({cursor_trader:String})))`;
-  const hasCursor = input.cursor !== undefined;
+  const columns = [value, 'realised_pnl', 'volume'];
+  const { isBehind } = keyset(
+    input,
+    { columns, at: `(SELECT (${columns.join(', ')}) FROM ${CURSOR_ENTRY})` },
+    { column: 'trader', at: 'unhex({cursor_trader:String})' },
+  );
   return {
     page: `
 SELECT ${(live ? LiveEntry : Entry).columns}
 FROM ${board}
-WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
+WHERE ${where} AND ${isBehind}
 ORDER BY ${input.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
-LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+LIMIT {most:UInt32} OFFSET {offset:UInt32}
 ${live ? settings : FIRST_ROWS}`,
     total: `SELECT ${Total.columns} FROM ${board} WHERE ${where} ${settings}`,
     /** Entries before the page in the requested order. */
-    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind} ${settings}`,
+    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${isBehind} ${settings}`,
   };
-}
-
-function cursorOf({ address, pnl, cost, volume, markets, wins }: Entry): string {
-  return [pnl, cost, volume, markets, wins, address.slice(2)].join('.');
 }
 
 function activeSince(input: Input, nowMs: number): number {
@@ -444,14 +437,14 @@ export const leaderboardV1 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, input) {
-    const { asOfMs, entries, next, total } = await readBoard(call, input);
+    const { asOfMs, entries, next_cursor, total } = await readBoard(call, input);
     const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile,
       total_pnl: pnl.toString(),
       total_volume: volume.toString(),
       ...figures,
     }));
-    return new Page({ traders, total_count: total }, next, { asOfMs });
+    return new Page({ traders, total_count: total }, next_cursor, { asOfMs });
   },
 });
 
@@ -474,7 +467,7 @@ export const leaderboardV2 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, input) {
-    const { asOfMs, entries, next, total } = await readBoard(call, input);
+    const { asOfMs, entries, next_cursor, total } = await readBoard(call, input);
     const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile: profileV2(profile),
       last_trade_at: profile.last_trade_at,
@@ -483,6 +476,6 @@ export const leaderboardV2 = endpoint({
       ...figures,
     }));
     const as_of = asOfMs === undefined ? '' : isoSecond(Math.floor(asOfMs / 1_000));
-    return new Page({ traders, next_cursor: next, total_count: total, as_of }, next, { asOfMs });
+    return new Page({ traders, next_cursor, total_count: total, as_of }, next_cursor, { asOfMs });
   },
 });

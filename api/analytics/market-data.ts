@@ -14,12 +14,13 @@ import type { Call } from './call.ts';
 import { traderCursor } from './cursors.ts';
 import { FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
 import { isoSecond, percent } from './format.ts';
+import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findMarket, knownListing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import type { Listing } from './metadata-cache.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
-import { amountText, count, percentage, text, time } from './schemas.ts';
+import { amountText, count, percentage, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -30,9 +31,7 @@ const Parameters = z.object({
   id_or_slug: marketKey.describe('market id, condition id or slug'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum traders per page'),
   order: order('asc').describe('order of the addresses'),
-  cursor: traderCursor
-    .optional()
-    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+  cursor: traderCursor.parameter,
   include_orders: flag.default(true).describe('false: figures only, without the fills'),
 });
 type Input = z.output<typeof Parameters>;
@@ -50,17 +49,16 @@ const Row = rowOf({
 });
 
 /** The traders of a page and the next one; FINAL merges the parts of a row. */
-const TRADERS_SQL = (input: Input) => `
+function pageStatement(input: Input): string {
+  const key = { columns: ['trader'], at: 'toFixedString(unhex({cursor_trader:String}), 20)' };
+  const { isBehind, orderBy } = keyset(input, key);
+  return `
 SELECT ${Row.columns}
 FROM market_traders FINAL
-WHERE condition_id = {condition_id:FixedString(32)} ${input.cursor === undefined ? '' : BEHIND[input.order]}
-ORDER BY trader ${input.order === 'asc' ? 'ASC' : 'DESC'}
+WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind}
+ORDER BY ${orderBy}
 LIMIT {most:UInt32}`;
-
-const BEHIND = {
-  asc: 'AND trader > {cursor:FixedString(20)}',
-  desc: 'AND trader < {cursor:FixedString(20)}',
-};
+}
 
 const CountRow = rowOf({ total: counted('uniqExact(trader)') });
 
@@ -102,24 +100,17 @@ export const marketData = endpoint({
   answer: z.object({
     market: MarketV1,
     total_count: count('traders of the market, on all pages'),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
     traders: z.array(TraderV1),
   }),
   list: 'traders',
   problems: ['tier_required', 'not_found'],
   allowed: requireTier,
   async run(call: Call, input) {
-    const { listing, resolution, rows, total } = await readPage(call, input);
-    const page = rows.slice(0, input.limit);
-    const last = page.at(-1);
-    const next = last !== undefined && rows.length > page.length ? last.address : '';
-    const head = {
-      market: marketV1(listing, resolution),
-      total_count: total,
-      next_cursor: next,
-      traders: [],
-    };
-    return new Page<typeof head>(head, next, {
+    const { listing, resolution, rows, total_count } = await readPage(call, input);
+    const { page, next_cursor } = pageOf(rows, input.limit, traderCursor);
+    const market = marketV1(listing, resolution);
+    return new Page({ market, total_count, next_cursor, traders: [] }, next_cursor, {
       elements: withFills(call, input, listing, page),
     });
   },
@@ -129,24 +120,19 @@ export const marketData = endpoint({
 async function readPage(call: Call, input: Input) {
   const key: MarketKey = input.id_or_slug;
   const { conditionId, listing } = await findMarket(call, key);
-  const { cursor, limit } = input;
-  const parameters = {
-    condition_id: new Bytes(conditionId),
-    most: limit + 1,
-    ...(cursor === undefined ? {} : { cursor: new Bytes(`0x${cursor}`) }),
-  };
+  const parameters = { condition_id: new Bytes(conditionId), ...pageParameters(input) };
   const [rows, [counted]] = await Promise.all([
-    read(call, { sql: TRADERS_SQL(input), parameters, row: Row }),
-    cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
+    read(call, { sql: pageStatement(input), parameters, row: Row }),
+    input.cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
   // Read after the figures, because resolutions are stored before the settlements that they cause.
   const resolution = (await readResolutions(call, [conditionId])).get(conditionId);
-  const total = counted?.total ?? rows[0]?.total ?? 0;
+  const total_count = counted?.total ?? rows[0]?.total ?? 0;
   return {
-    listing: knownListing(key, listing, { traders: total, resolution }),
+    listing: knownListing(key, listing, { traders: total_count, resolution }),
     resolution,
     rows,
-    total,
+    total_count,
   };
 }
 

@@ -7,9 +7,9 @@ import { feedMessageId } from '../../ingest/contract.ts';
 import { endpoint, Page } from '../http/endpoint.ts';
 import { integer, marketKey, order } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
-import { fillCursor } from './cursors.ts';
+import { CHAIN_ORDER, fillCursor } from './cursors.ts';
 import { checksummed, isoSecond, price, safeInteger } from './format.ts';
-import { pageOf } from './keyset.ts';
+import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findKnownMarket } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
@@ -22,9 +22,7 @@ const Parameters = z.object({
   id: marketKey.describe('market id, condition id or slug'),
   order: order('desc').describe('desc: newest first; asc: oldest first'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum matches per page'),
-  cursor: fillCursor
-    .optional()
-    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+  cursor: fillCursor.parameter,
 });
 type Input = z.output<typeof Parameters>;
 
@@ -45,15 +43,14 @@ const Row = rowOf(matchColumns);
 type Match = RowOf<typeof Row>;
 
 /** A row can occur twice. Both count towards the limit, and the next page starts after them. */
-function pageStatement({ cursor, order }: Input): string {
-  const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
-  const isBehind = `AND (block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`;
+function pageStatement(input: Input): string {
+  const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
   return `
 SELECT ${Row.columns}
 FROM matches
-WHERE condition_id = {condition_id:FixedString(32)} ${cursor === undefined ? '' : isBehind}
-ORDER BY block_number ${direction}, log_index ${direction}
-LIMIT {limit:UInt32}
+WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind}
+ORDER BY ${orderBy}
+LIMIT {most:UInt32}
 ${FEW_ROWS}`;
 }
 
@@ -103,7 +100,7 @@ export const marketTradesV2 = endpoint({
   parameters: Parameters,
   answer: z.object({
     trades: z.array(TradeV2),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
   }),
   list: 'trades',
   problems: ['not_found'],
@@ -111,18 +108,16 @@ export const marketTradesV2 = endpoint({
   async run(call: Call, input) {
     const { conditionId, listing } = await findKnownMarket(call, input.id);
     const condition_id = new Bytes(conditionId);
-    const { limit, cursor: { block, log } = {} } = input;
     const sql = pageStatement(input);
-    const parameters = { condition_id, limit: limit + 1, block, log };
+    const parameters = { condition_id, ...pageParameters(input) };
     const found = await read(call, { sql, parameters, row: Row });
-    const { page: rows, last } = pageOf(found, limit);
+    const { page: rows, next_cursor } = pageOf(found, input.limit, fillCursor);
     const matches = rows.filter((row, i) => !isSame(row, rows[i - 1]));
     const idOf = await readIds(call, condition_id, matches);
     const trades = matches.map((match) => ({
       match_id: idOf(match),
       ...tradeV2(match, listing.outcomes),
     }));
-    const next_cursor = last === undefined ? '' : `${last.block}-${last.log}`;
     return new Page({ trades, next_cursor }, next_cursor);
   },
 });

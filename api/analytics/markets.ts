@@ -8,6 +8,7 @@ import { integer, oneOf, order, slug } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, safeInteger } from './format.ts';
+import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { MarketV2, marketV2, unlisted, withTokens } from './market-object.ts';
 import { ALL_TAGS } from './market-tags.ts';
 import { hasMarketWords, hasWords, marketWords, wordParameters } from './market-words.ts';
@@ -59,9 +60,7 @@ const Parameters = z.object({
     .describe('newest: by first match; closing: earliest end date first'),
   order: order('desc').describe('desc: greatest, newest or next to close first; asc: the reverse'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum markets per page'),
-  cursor: positionCursor
-    .optional()
-    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+  cursor: positionCursor.parameter,
 });
 type Input = z.output<typeof Parameters>;
 
@@ -86,46 +85,43 @@ const Row = rowOf({
 });
 
 function pageStatement(input: Input): string {
-  const [down, up, beyond, later] =
-    input.order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const { isBehind, orderBy } = keyset(
+    input,
+    { columns: ['figure'], at: '{cursor_figure:Int64}' },
+    { column: 'condition_id', at: 'unhex({cursor_condition:String})' },
+  );
   const conditions = [
     STATUSES[input.status],
     ...(input.tag === ALL_TAGS ? [] : ['has(tags, {tag:String})']),
     ...(input.series === undefined ? [] : ['series = {series:String}']),
     ...(input.event === undefined ? [] : ['event = {event:String}']),
     ...(input.q === undefined ? [] : [hasMarketWords(input.q)]),
-    ...(input.cursor === undefined
-      ? []
-      : [
-          `(figure ${beyond} {cursor_figure:Int64} OR (figure = {cursor_figure:Int64}
-    AND condition_id ${later} unhex({cursor_condition:String})))`,
-        ]),
+    isBehind,
   ];
   return `
 SELECT ${Row.columns}
 FROM (SELECT *, ${SORTS[input.sort_by]} AS figure FROM market_stats)
 WHERE ${conditions.join('\n  AND ')}
-ORDER BY figure ${down}, condition_id ${up}
+ORDER BY ${orderBy}
 LIMIT {most:UInt32}`;
 }
 
-/**
- * The markets of the page, and the last one that was read if more follow. Reads more until the page is full, because
- * some markets found by words may have lost them.
- */
+/** Reads more until the page is full, because some markets found by words may have lost them. */
 async function readPage(call: Call, input: Input, parameters: Readonly<Record<string, unknown>>) {
   const { limit, q } = input;
-  for (let most = limit + 1; ; most *= 4) {
-    const bound = { ...parameters, most };
+  for (let { most, ...cursor } = pageParameters(input); ; most *= 4) {
+    const bound = { ...parameters, ...cursor, most };
     const rows = await read(call, { sql: pageStatement(input), parameters: bound, row: Row });
     const listings = await call.metadata.listings(rows.map(({ conditionId }) => conditionId));
     const current =
       q === undefined ? rows : rows.filter((row) => hasWords(listings.get(row.conditionId), q));
-    const page = current.slice(0, limit);
-    if (current.length > limit) return { listings, page, last: page.at(-1) };
-    if (rows.length < most) return { listings, page, last: undefined };
+    const { page, next_cursor } = pageOf(current, limit, positionCursor);
+    const last = rows.at(-1);
+    if (next_cursor !== '' || last === undefined || rows.length < most) {
+      return { listings, page, next_cursor };
+    }
     // The next page continues here, although this one is not full.
-    if (most >= READ_MAX) return { listings, page, last: rows.at(-1) };
+    if (most >= READ_MAX) return { listings, page, next_cursor: positionCursor.after(last) };
   }
 }
 
@@ -165,20 +161,19 @@ export const marketsV2 = endpoint({
       '2026-05-01T12:00:00.000Z',
     ),
     markets: z.array(Entry),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
   }),
   list: 'markets',
   problems: [],
   keep: SHARED,
   async run(call: Call, input) {
-    const { cursor, q = [] } = input;
+    const { q = [] } = input;
     const now = Math.floor(call.now() / 1_000);
     const parameters = {
       ...{ now, tag: input.tag, series: input.series, event: input.event },
-      ...{ cursor_figure: cursor?.figure, cursor_condition: cursor?.conditionId },
       ...wordParameters(q),
     };
-    const [{ last, listings: found, page }, [generation]] = await Promise.all([
+    const [{ listings: found, next_cursor, page }, [generation]] = await Promise.all([
       readPage(call, input, parameters),
       read(call, { sql: REFRESHED_SQL, parameters: {}, row: RefreshedRow }),
     ]);
@@ -189,7 +184,6 @@ export const marketsV2 = endpoint({
     const markets = page.map((row, i) =>
       entryOf(row, listings[i] ?? unlisted(row.conditionId), now),
     );
-    const next_cursor = last === undefined ? '' : `${last.figure}-${last.conditionId.slice(2)}`;
     const refreshed = page[0]?.refreshed ?? generation?.refreshed;
     const as_of = refreshed === undefined ? '' : new Date(refreshed).toISOString();
     return new Page({ as_of, markets, next_cursor }, next_cursor, { asOfMs: refreshed });

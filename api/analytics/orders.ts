@@ -8,9 +8,9 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../http/endpoint.ts';
 import { address, integer, marketId, order } from '../http/parameters.ts';
 import type { Call } from './call.ts';
-import { fillCursor } from './cursors.ts';
+import { CHAIN_ORDER, fillCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2, withoutRepeats } from './fills.ts';
-import { pageOf } from './keyset.ts';
+import { keyset, pageOf, pageParameters } from './keyset.ts';
 import { findListing } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { rowOf } from './rows.ts';
@@ -23,25 +23,22 @@ const Parameters = z.object({
   id: marketId.describe('market id'),
   order: order('asc').describe('asc: oldest first; desc: newest first'),
   limit: integer(1, PAGE_FILLS_MAX).optional().describe('maximum fills per page (default: all)'),
-  cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
+  cursor: fillCursor.parameter.describe('cursor from the `Link` header of the previous page'),
 });
 type Input = z.output<typeof Parameters>;
 
 const Row = rowOf(fillColumns);
 
 /** A row can occur twice. Both count towards the limit, and the next read starts after them. */
-function statement({ cursor, order }: Input): string {
-  const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
-  const isBehind = `AND (block_number, log_index)
-    ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
+function statement(input: Input): string {
+  const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
   return `
 SELECT ${Row.columns}
 FROM market_bookings
 WHERE condition_id = {condition_id:FixedString(32)} AND trader = {trader:FixedString(20)}
-  AND kind = 'fill'
-  ${cursor === undefined ? '' : isBehind}
-ORDER BY block_number ${direction}, log_index ${direction}
-LIMIT {limit:UInt32}
+  AND kind = 'fill' AND ${isBehind}
+ORDER BY ${orderBy}
+LIMIT {most:UInt32}
 ${FEW_ROWS}`;
 }
 
@@ -81,49 +78,40 @@ async function readOrders<Shown extends object>(
   const key = { kind: 'id', id: input.id } as const;
   const { condition_id: conditionId, outcomes } = await findListing(call, key);
   const show = (fill: Fill) => shown(fill, outcomes);
-  const limit = input.limit ?? PAGE_FILLS_MAX;
-  const { page, last } = pageOf(await readPage(call, conditionId, input, limit + 1), limit);
-  if (input.limit === undefined && last !== undefined) {
+  const first = await readPage(call, conditionId, input);
+  if (input.limit === undefined && first.next_cursor !== '') {
     return new Page({ orders: [] }, '', {
-      elements: everyOrder(call, conditionId, input, page, show),
+      elements: everyOrder(call, conditionId, input, first, show),
     });
   }
-  return new Page({ orders: withoutRepeats(page).map(show) }, last ? cursorOf(last) : '');
+  return new Page({ orders: withoutRepeats(first.page).map(show) }, first.next_cursor);
 }
+
+type FillPage = Awaited<ReturnType<typeof readPage>>;
 
 /** The fills of the first page and of all later ones. */
 async function* everyOrder<Shown extends object>(
   call: Call,
   conditionId: string,
   input: Input,
-  first: readonly Fill[],
+  first: FillPage,
   show: (fill: Fill) => Shown,
 ): AsyncGenerator<Shown> {
-  for (let fills = first; ; ) {
-    for (const fill of withoutRepeats(fills)) yield show(fill);
-    const last = fills.at(-1);
-    if (last === undefined || fills.length < PAGE_FILLS_MAX) return;
-    const cursor = fillCursor.parse(cursorOf(last));
-    fills = await readPage(call, conditionId, { ...input, cursor }, PAGE_FILLS_MAX);
+  for (let { page, next_cursor } = first; ; ) {
+    for (const fill of withoutRepeats(page)) yield show(fill);
+    if (next_cursor === '') return;
+    const cursor = fillCursor.parameter.parse(next_cursor);
+    ({ page, next_cursor } = await readPage(call, conditionId, { ...input, cursor }));
   }
 }
 
-async function readPage(
-  call: Call,
-  conditionId: string,
-  input: Input,
-  limit: number,
-): Promise<readonly Fill[]> {
+async function readPage(call: Call, conditionId: string, input: Input) {
+  const { limit = PAGE_FILLS_MAX } = input;
   const parameters = {
     trader: new Bytes(input.address),
     condition_id: new Bytes(conditionId),
-    limit,
-    cursor_block: input.cursor?.block ?? '0',
-    cursor_log: input.cursor?.log ?? 0,
+    ...pageParameters({ ...input, limit }),
   };
-  return await read(call, { sql: statement(input), parameters, row: Row });
-}
-
-function cursorOf({ block, log }: Fill): string {
-  return `${block}-${log}`;
+  const rows = await read(call, { sql: statement(input), parameters, row: Row });
+  return pageOf(rows, limit, fillCursor);
 }

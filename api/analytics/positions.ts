@@ -10,6 +10,7 @@ import { address, integer, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
+import { NEXT_CURSOR, pageOf } from './keyset.ts';
 import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
 import { hasMarketWords, hasWords, marketWords, wordParameters } from './market-words.ts';
 import {
@@ -59,9 +60,7 @@ const Parameters = z.object({
   order: order('desc').describe('desc: greatest first; asc: smallest first'),
   q: marketWords.optional(),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum entries per page'),
-  cursor: positionCursor
-    .optional()
-    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+  cursor: positionCursor.parameter,
 });
 type Input = z.output<typeof Parameters>;
 
@@ -237,7 +236,7 @@ export const positionsV2 = endpoint({
   answer: z.object({
     positions: z.array(PositionV2),
     totals: z.object(positionTotals).describe('sums of all entries that match, on all pages'),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
     total_count: count('entries that match, on all pages'),
   }),
   list: 'positions',
@@ -263,7 +262,11 @@ export const positionsV2 = endpoint({
       valued(holding, heldMarks.get(holding.conditionId)),
     );
     const matching = positions.filter(isMatch);
-    const { page, next_cursor } = pageOf(matching, input);
+    const { page, next_cursor } = pageOf(
+      behindCursor(matching, input),
+      input.limit,
+      positionCursor,
+    );
     const conditionIds = page.map(({ conditionId }) => conditionId);
     const [marks, listings, settlements] = await Promise.all([
       readMarks(
@@ -292,24 +295,20 @@ export const positionsV2 = endpoint({
   },
 });
 
-/** The page after the cursor, and the cursor of the next page. Greatest first, then by condition id; `asc` is the reverse. */
-function pageOf(positions: readonly Valued[], { cursor, limit, order, sort_by }: Input) {
+/** The positions of this page and later ones. Greatest first, then by condition id; `asc` is the reverse. */
+function behindCursor(positions: readonly Valued[], { cursor, order, sort_by }: Input) {
   type Entry = { readonly figure: bigint; readonly conditionId: string };
   const direction = order === 'desc' ? 1 : -1;
   const compared = (one: Entry, other: Entry) =>
     direction * (compare(other.figure, one.figure) || compare(one.conditionId, other.conditionId));
   const last = cursor && {
-    figure: BigInt(cursor.figure),
-    conditionId: `0x${cursor.conditionId}`,
+    figure: BigInt(cursor.cursor_figure),
+    conditionId: `0x${cursor.cursor_condition}`,
   };
-  const ahead = positions
+  return positions
     .map((position) => ({ ...position, figure: SORTS[sort_by](position) }))
     .filter((entry) => last === undefined || compared(entry, last) > 0)
     .toSorted(compared);
-  const page = ahead.slice(0, limit);
-  const end = page.at(-1);
-  const hasNext = end !== undefined && ahead.length > page.length;
-  return { page, next_cursor: hasNext ? `${end.figure}-${end.conditionId.slice(2)}` : '' };
 }
 
 function compare<T extends bigint | string>(one: T, other: T): number {

@@ -14,7 +14,7 @@ import { type Call, SHARED } from './call.ts';
 import { marketCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
-import { pageOf } from './keyset.ts';
+import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import {
   MarketV1,
   MarketV2,
@@ -27,7 +27,7 @@ import {
 } from './market-object.ts';
 import { FEW_ROWS, MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf, seconds } from './rows.ts';
-import { amount, amountText, count, percentage, text, time } from './schemas.ts';
+import { amount, amountText, count, percentage, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
@@ -44,9 +44,7 @@ const Parameters = z.object({
     .default(false)
     .describe('true: each entry contains its fills; tiers individual and pro'),
   order: order('desc').describe('desc: newest trade first; asc: oldest first'),
-  cursor: marketCursor
-    .optional()
-    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+  cursor: marketCursor.parameter,
 });
 type Input = z.output<typeof Parameters>;
 
@@ -77,20 +75,18 @@ const Row = rowOf({
 });
 
 function pageStatement(input: Input): string {
-  const isNewestFirst = input.order === 'desc';
-  const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
-  const [older, later] = isNewestFirst ? ['<', '>'] : ['>', '<'];
-  const isBehind = `
-  AND (last_trade_at ${older} toDateTime({cursor_time:UInt32}, 'UTC')
-    OR (last_trade_at = toDateTime({cursor_time:UInt32}, 'UTC')
-      AND condition_id ${later} unhex({cursor_condition:String})))`;
+  const { isBehind, orderBy } = keyset(
+    input,
+    { columns: ['last_trade_at'], at: "toDateTime({cursor_time:UInt32}, 'UTC')" },
+    { column: 'condition_id', at: 'unhex({cursor_condition:String})' },
+  );
   // FINAL merges the parts of a row into one per market.
   return `
 SELECT ${Row.columns}
 FROM trader_markets FINAL
-WHERE ${kept(input)}${input.cursor === undefined ? '' : isBehind}
-ORDER BY last_trade_at ${down}, condition_id ${up}
-LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+WHERE ${kept(input)} AND ${isBehind}
+ORDER BY ${orderBy}
+LIMIT {most:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;
 }
 
@@ -146,7 +142,7 @@ export const traderMarketsV1 = endpoint({
   allowed: requireOrdersTier,
   keep: SHARED,
   async run(call: Call, input) {
-    const { entries, nextCursor, totalCount } = await readHistory(call, input);
+    const { entries, next_cursor, total_count } = await readHistory(call, input);
     const history = entries.map((entry) => ({
       pnl: entry.pnl.toString(),
       volume: entry.volume.toString(),
@@ -157,7 +153,7 @@ export const traderMarketsV1 = endpoint({
         orders: entry.fills.map((fill) => fillV1(fill, entry.listing.outcomes)),
       }),
     }));
-    return new Page({ history, total_count: totalCount }, nextCursor);
+    return new Page({ history, total_count }, next_cursor);
   },
 });
 
@@ -169,7 +165,7 @@ export const traderMarketsV2 = endpoint({
   parameters: Parameters,
   answer: z.object({
     history: z.array(EntryV2),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
     total_count: TOTAL,
   }),
   list: 'history',
@@ -177,7 +173,7 @@ export const traderMarketsV2 = endpoint({
   allowed: requireOrdersTier,
   keep: SHARED,
   async run(call: Call, input) {
-    const { entries, nextCursor, totalCount } = await readHistory(call, input);
+    const { entries, next_cursor, total_count } = await readHistory(call, input);
     const listings = await withTokens(
       call,
       entries.map((entry) => entry.listing),
@@ -192,21 +188,15 @@ export const traderMarketsV2 = endpoint({
         orders: entry.fills.map((fill) => fillV2(fill, entry.listing.outcomes)),
       }),
     }));
-    return new Page({ history, next_cursor: nextCursor, total_count: totalCount }, nextCursor);
+    return new Page({ history, next_cursor, total_count }, next_cursor);
   },
 });
 
 async function readHistory(call: Call, input: Input) {
   const trader = new Bytes(input.address);
-  const parameters = {
-    trader,
-    limit: input.limit + 1,
-    offset: input.offset,
-    cursor_time: input.cursor?.lastTradeAt ?? 0,
-    cursor_condition: input.cursor?.conditionId ?? '',
-  };
+  const parameters = { trader, offset: input.offset, ...pageParameters(input) };
   const rows = await read(call, { sql: pageStatement(input), parameters, row: Row });
-  const { page, last } = pageOf(rows, input.limit);
+  const { page, next_cursor } = pageOf(rows, input.limit, marketCursor);
   const known = input.cursor === undefined ? page[0]?.total : undefined;
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders, [counted]] = await Promise.all([
@@ -218,8 +208,8 @@ async function readHistory(call: Call, input: Input) {
       : [{ total_count: known }],
   ]);
   return {
-    totalCount: counted?.total_count ?? 0,
-    nextCursor: last === undefined ? '' : `${last.lastTradeAt}-${last.conditionId.slice(2)}`,
+    next_cursor,
+    total_count: counted?.total_count ?? 0,
     entries: page.map((entry) => ({
       ...entry,
       listing: listings.get(entry.conditionId) ?? unlisted(entry.conditionId),

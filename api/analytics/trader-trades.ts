@@ -16,10 +16,10 @@ import {
   order,
 } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
-import { fillCursor } from './cursors.ts';
+import { CHAIN_ORDER, fillCursor } from './cursors.ts';
 import { FillV2, fillColumns, fillV2 } from './fills.ts';
 import { price, safeInteger } from './format.ts';
-import { pageOf } from './keyset.ts';
+import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findMarket, MarketV2, readMarketsV2 } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf } from './rows.ts';
@@ -41,9 +41,7 @@ const Parameters = z
     to: instant.optional().describe('only fills at this time or earlier'),
     order: order('desc').describe('desc: newest first; asc: oldest first'),
     limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum fills per page'),
-    cursor: fillCursor
-      .optional()
-      .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+    cursor: fillCursor.parameter,
   })
   .superRefine(inOrder(['min_usdc', 'max_usdc'], ['from', 'to']));
 type Input = z.output<typeof Parameters>;
@@ -67,21 +65,19 @@ const FILTERS = {
 } as const;
 
 function pageStatement(input: Input): string {
-  const [direction, behind] = input.order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
+  const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
   const names = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
   const conditions = [
     ...['trader = {trader:FixedString(20)}', "kind = 'fill'"],
     ...names.filter((name) => input[name] !== undefined).map((name) => FILTERS[name]),
-    ...(input.cursor === undefined
-      ? []
-      : [`(block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`]),
+    isBehind,
   ];
   return `
 SELECT ${Row.columns}
 FROM bookings
 WHERE ${conditions.join(' AND ')}
-ORDER BY block_number ${direction}, log_index ${direction}
-LIMIT {limit:UInt32}
+ORDER BY ${orderBy}
+LIMIT {most:UInt32}
 ${FEW_ROWS}`;
 }
 
@@ -114,25 +110,25 @@ export const traderTradesV2 = endpoint({
   parameters: Parameters,
   answer: z.object({
     trades: z.array(TradeV2),
-    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    next_cursor: NEXT_CURSOR,
   }),
   list: 'trades',
   problems: ['not_found'],
   keep: SHARED,
   async run(call: Call, input) {
     const market = input.market && (await findMarket(call, input.market)).conditionId;
-    const { cursor, from, limit, max_usdc, min_usdc, side, to } = input;
+    const { from, limit, max_usdc, min_usdc, side, to } = input;
     const found = await read(call, {
       sql: pageStatement(input),
       parameters: {
-        ...{ trader: new Bytes(input.address), limit: limit + 1, side, from, to },
-        ...{ market: market && new Bytes(market), block: cursor?.block, log: cursor?.log },
+        ...{ trader: new Bytes(input.address), market: market && new Bytes(market) },
+        ...{ side, from, to, ...pageParameters(input) },
         min_usdc: min_usdc && Math.round(min_usdc * 1e6),
         max_usdc: max_usdc && Math.round(max_usdc * 1e6),
       },
       row: Row,
     });
-    const { page: rows, last } = pageOf(found, limit);
+    const { page: rows, next_cursor } = pageOf(found, limit, fillCursor);
     const marketOf = await readMarketsV2(
       call,
       rows.map((row) => row.conditionId),
@@ -152,7 +148,6 @@ export const traderTradesV2 = endpoint({
         market,
       };
     });
-    const next_cursor = last === undefined ? '' : `${last.block}-${last.log}`;
     return new Page({ trades, next_cursor }, next_cursor);
   },
 });
