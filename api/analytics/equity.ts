@@ -23,7 +23,7 @@ const POINTS_DEFAULT = { '1h': 168, '1d': 30 };
 
 const Parameters = z
   .object({
-    address: address.describe('wallet of the trader; letter case is ignored'),
+    address,
     interval: oneOf(INTERVALS).default('1h').describe('time between two points'),
     from: instant
       .optional()

@@ -15,7 +15,7 @@ import { MarketMark, marketMark, newestHeld, readMarks, valueAt } from './marks.
 import { ProfileV2, readProfilesV2 } from './profiles.ts';
 import { read } from './query.ts';
 import { boolean, count as counted, hexText, int, type RowOf, rowOf, typed } from './rows.ts';
-import { amount, count, share, text } from './schemas.ts';
+import { amount, count, outcomeIndex, share, text } from './schemas.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
@@ -76,11 +76,7 @@ LIMIT {most:UInt32}`;
 
 const Holder = z.object({
   profile: ProfileV2,
-  outcome_index: z
-    .int()
-    .min(0)
-    .max(1)
-    .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
+  outcome_index: outcomeIndex('index of the outcome, 0 or 1'),
   outcome: text('label of the outcome', 'Yes'),
   shares: amount('micro-shares held'),
   outcome_share: share('shares divided by all held shares of the outcome'),

@@ -22,7 +22,7 @@ const HOURS_MAX = 100_000;
 
 const ParametersV1 = z
   .object({
-    address: address.describe('wallet of the trader; letter case is ignored'),
+    address,
     tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all`: no filter'),
     from: instant.optional().describe('earliest start of an hour (default: 30 days before `to`)'),
     to: instant.optional().describe('latest start of an hour (default: now)'),

@@ -29,7 +29,7 @@ import { marketFilter } from './market-tags.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { FIRST_ROWS, MANY_ROWS, type Reading, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, string } from './rows.ts';
-import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
+import { count, ROI, rank, share, text, time, usd, usdcText } from './schemas.ts';
 
 /** Table of each time frame. No other table name reaches a statement. */
 const BOARDS = {
@@ -176,7 +176,7 @@ const Total = rowOf({ entries: counted('count()') });
  * Reads the page and the profiles on it. Throws Problem 503 if ClickHouse is unavailable, 404 if there is no market
  * with this number or slug.
  */
-async function readBoard(call: Call, input: Input) {
+async function readBoard<Money>(call: Call, input: Input, shown: (amount: bigint) => Money) {
   const { cursor, limit = LIMIT_DEFAULT } = input;
   const page = pageParameters({ cursor, limit });
   const parameters = { ...input, market: undefined, cursor: undefined, ...page };
@@ -212,10 +212,9 @@ async function readBoard(call: Call, input: Input) {
   return {
     entries: entries.map(({ address, pnl, cost, volume, markets, wins }, index) => ({
       profile: profileOf(address),
-      pnl,
-      volume,
-      /** Figures that are the same in both versions. */
       figures: {
+        total_pnl: shown(pnl),
+        total_volume: shown(volume),
         roi: percent(pnl, cost),
         win_rate: percent(BigInt(wins), BigInt(markets)),
         // The rank counts from the top in either order.
@@ -379,31 +378,21 @@ function activeSince(input: Input, nowMs: number): number {
 /** How long a client may cache a page; no board is refreshed more often. */
 const MAX_AGE_SECONDS = 5;
 
-const shared = {
-  roi: percentage('PnL divided by the cost of the closed shares'),
+const figures = <Money extends z.ZodType>(money: (what: string) => Money) => ({
+  total_pnl: money('realised PnL in the time frame, net of fees'),
+  total_volume: money("value of the trader's own fills"),
+  roi: ROI,
   win_rate: share('wins_count divided by markets_count'),
-  rank: z
-    .int()
-    .min(1)
-    .meta({ description: 'position on the leaderboard', examples: [1] }),
+  rank: rank('position on the leaderboard'),
   markets_count: count('markets with a fill or a settlement in the time frame'),
   wins_count: count('of these, markets with a realised PnL above 0 in the time frame'),
-};
-const PNL = 'realised PnL in the time frame, net of fees';
-
-const EntryV1 = z.object({
-  profile: ProfileV1,
-  total_pnl: amountText(`${PNL}, micro-USDC`),
-  total_volume: amountText("value of the trader's own fills, micro-USDC"),
-  ...shared,
 });
 
+const EntryV1 = z.object({ profile: ProfileV1, ...figures(usdcText) });
 const EntryV2 = z.object({
   profile: ProfileV2,
   last_trade_at: time('newest trade'),
-  total_pnl: amount(`${PNL}, micro-USD`),
-  total_volume: amount("value of the trader's own fills, micro-USD"),
-  ...shared,
+  ...figures(usd),
 });
 
 const TOTAL = count('traders that match the query, on all pages');
@@ -437,13 +426,8 @@ export const leaderboardV1 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, input) {
-    const { asOfMs, entries, next_cursor, total } = await readBoard(call, input);
-    const traders = entries.map(({ profile, pnl, volume, figures }) => ({
-      profile,
-      total_pnl: pnl.toString(),
-      total_volume: volume.toString(),
-      ...figures,
-    }));
+    const { asOfMs, entries, next_cursor, total } = await readBoard(call, input, String);
+    const traders = entries.map(({ profile, figures }) => ({ profile, ...figures }));
     return new Page({ traders, total_count: total }, next_cursor, { asOfMs });
   },
 });
@@ -467,12 +451,10 @@ export const leaderboardV2 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, input) {
-    const { asOfMs, entries, next_cursor, total } = await readBoard(call, input);
-    const traders = entries.map(({ profile, pnl, volume, figures }) => ({
+    const { asOfMs, entries, next_cursor, total } = await readBoard(call, input, safeInteger);
+    const traders = entries.map(({ profile, figures }) => ({
       profile: profileV2(profile),
       last_trade_at: profile.last_trade_at,
-      total_pnl: safeInteger(pnl),
-      total_volume: safeInteger(volume),
       ...figures,
     }));
     const as_of = asOfMs === undefined ? '' : isoSecond(Math.floor(asOfMs / 1_000));

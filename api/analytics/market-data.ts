@@ -20,7 +20,7 @@ import type { Listing } from './metadata-cache.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
-import { amountText, count, percentage, time } from './schemas.ts';
+import { amountText, count, ROI, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -85,7 +85,7 @@ const TraderV1 = z.object({
   maker_volume: amountText('value of fills as maker, micro-USDC'),
   taker_volume: amountText('value of fills as taker, micro-USDC'),
   fee: amountText('fees of all fills, micro-USDC'),
-  roi: percentage('PnL divided by the cost of the closed shares'),
+  roi: ROI,
   last_trade_at: time('newest trade in this market'),
   orders: z.array(FillV1).describe('fills, oldest first; empty with include_orders=false'),
 });

@@ -13,7 +13,7 @@ import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findKnownMarket } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
-import { amount, checksummedAddress, count, side, text, time } from './schemas.ts';
+import { amount, checksummedAddress, count, outcomeIndex, side, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -78,11 +78,7 @@ export const TradeV2 = z.object({
   taker: checksummedAddress,
   side,
   outcome: text('label of the outcome that the taker traded', 'Yes'),
-  outcome_index: z
-    .int()
-    .min(0)
-    .max(1)
-    .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
+  outcome_index: outcomeIndex('index of the outcome, 0 or 1'),
   price: amount('price of the outcome, rounded to nearest, micro-USD a share'),
   shares: amount('shares traded, micro-shares'),
   usdc: amount('value without the fee, micro-USD'),

@@ -34,7 +34,7 @@ import {
   seconds,
   typed,
 } from './rows.ts';
-import { amount, amountText, count, percentage, time } from './schemas.ts';
+import { amount, count, percentage, rank, time, usd, usdcText } from './schemas.ts';
 
 const TOP_EARNERS_MAX = 20;
 
@@ -114,30 +114,26 @@ FROM matches FINAL
 WHERE condition_id = {condition_id:FixedString(32)} AND shares > 0
   AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')`;
 
-const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
-const TRADERS = count('traders with a fill or a settlement in this market');
-const WINNERS = count('traders whose realised PnL in this market is above 0');
-const RANK = z
-  .int()
-  .min(1)
-  .meta({ description: 'rank among the earners', examples: [1] });
-
-const AnswerV1 = z.object({
-  market: MarketV1,
-  total_volume: amountText(`${VOLUME}, micro-USDC`),
-  total_pnl_distributed: amountText('sum of the PnLs above 0, micro-USDC'),
-  total_traders: TRADERS,
+const totalsSchema = <Money extends z.ZodType, Profile extends z.ZodType>(
+  money: (what: string) => Money,
+  profile: Profile,
+) => ({
+  total_volume: money('sum over all traders of their own fills, so both sides of a match count'),
+  total_pnl_distributed: money('sum of the PnLs above 0'),
+  total_traders: count('traders with a fill or a settlement in this market'),
   top_earners: z.array(
     z.object({
-      profile: ProfileV1,
-      pnl: amountText('realised PnL in this market, micro-USDC'),
-      volume: amountText("value of the trader's own fills, micro-USDC"),
+      profile,
+      pnl: money('realised PnL in this market'),
+      volume: money("value of the trader's own fills"),
       roi: percentage('realised PnL divided by the cost of the closed shares'),
-      rank: RANK,
+      rank: rank('rank among the earners'),
     }),
   ),
-  total_winners: WINNERS,
+  total_winners: count('traders whose realised PnL in this market is above 0'),
 });
+
+const AnswerV1 = z.object({ market: MarketV1, ...totalsSchema(usdcText, ProfileV1) });
 
 const AnswerV2 = z.object({
   market: MarketV2,
@@ -154,19 +150,7 @@ const AnswerV2 = z.object({
   matches: count('number of matches'),
   first_match_at: time('first match, or empty'),
   open_interest: amount('held micro-shares of the first outcome, which equal those of the second'),
-  total_volume: amount(`${VOLUME}, micro-USD`),
-  total_pnl_distributed: amount('sum of the PnLs above 0, micro-USD'),
-  total_traders: TRADERS,
-  top_earners: z.array(
-    z.object({
-      profile: ProfileV2,
-      pnl: amount('realised PnL in this market, micro-USD'),
-      volume: amount("value of the trader's own fills, micro-USD"),
-      roi: percentage('realised PnL divided by the cost of the closed shares'),
-      rank: RANK,
-    }),
-  ),
-  total_winners: WINNERS,
+  ...totalsSchema(usd, ProfileV2),
 });
 
 const DESCRIPTION =
@@ -189,20 +173,7 @@ export const marketDetailV1 = endpoint({
       profiles: readProfiles,
       more: () => undefined,
     });
-    return {
-      market: marketV1(row.listing, row.resolution),
-      total_volume: row.total_volume.toString(),
-      total_pnl_distributed: row.total_pnl_distributed.toString(),
-      total_traders: row.total_traders,
-      top_earners: row.earners.map(({ address, pnl, volume, cost }, index) => ({
-        profile: row.profileOf(address),
-        pnl: pnl.toString(),
-        volume: volume.toString(),
-        roi: percent(pnl, cost),
-        rank: index + 1,
-      })),
-      total_winners: row.total_winners,
-    };
+    return { market: marketV1(row.listing, row.resolution), ...totalsOf(row, String) };
   },
 });
 
@@ -230,20 +201,29 @@ export const marketDetailV2 = endpoint({
       matches,
       first_match_at: isoSecond(firstAt),
       open_interest: safeInteger(row.open_interest),
-      total_volume: safeInteger(row.total_volume),
-      total_pnl_distributed: safeInteger(row.total_pnl_distributed),
-      total_traders: row.total_traders,
-      top_earners: row.earners.map(({ address, pnl, volume, cost }, index) => ({
-        profile: row.profileOf(address),
-        pnl: safeInteger(pnl),
-        volume: safeInteger(volume),
-        roi: percent(pnl, cost),
-        rank: index + 1,
-      })),
-      total_winners: row.total_winners,
+      ...totalsOf(row, safeInteger),
     };
   },
 });
+
+function totalsOf<Money, Profile>(
+  row: RowOf<typeof Totals> & { readonly profileOf: (address: string) => Profile },
+  shown: (amount: bigint) => Money,
+) {
+  return {
+    total_volume: shown(row.total_volume),
+    total_pnl_distributed: shown(row.total_pnl_distributed),
+    total_traders: row.total_traders,
+    top_earners: row.earners.map(({ address, pnl, volume, cost }, index) => ({
+      profile: row.profileOf(address),
+      pnl: shown(pnl),
+      volume: shown(volume),
+      roi: percent(pnl, cost),
+      rank: index + 1,
+    })),
+    total_winners: row.total_winners,
+  };
+}
 
 /** Figures that only v2 has. */
 async function readMatches(call: Call, conditionId: string) {

@@ -19,7 +19,7 @@ import { rowOf } from './rows.ts';
 const PAGE_FILLS_MAX = 1_000;
 
 const Parameters = z.object({
-  address: address.describe('wallet of the trader; letter case is ignored'),
+  address,
   id: marketId.describe('market id'),
   order: order('asc').describe('asc: oldest first; desc: newest first'),
   limit: integer(1, PAGE_FILLS_MAX).optional().describe('maximum fills per page (default: all)'),

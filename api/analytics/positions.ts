@@ -25,7 +25,7 @@ import {
 } from './marks.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
-import { amount, count, percentage, text, time } from './schemas.ts';
+import { amount, count, outcomeIndex, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
@@ -46,7 +46,7 @@ const SORTS = {
 } as const satisfies Record<string, (position: Valued) => bigint>;
 
 const Parameters = z.object({
-  address: address.describe('wallet of the trader; letter case is ignored'),
+  address,
   status: oneOf(Object.keys(STATUSES) as (keyof typeof STATUSES)[])
     .default('open')
     .describe(
@@ -185,11 +185,7 @@ const PositionV2 = z.object({
       'open: shares are held; resolved: the shares were settled; sold: all shares were sold',
     examples: ['open'],
   }),
-  outcome_index: z
-    .int()
-    .min(0)
-    .max(1)
-    .meta({ description: 'index of the outcome held, or held last', examples: [0] }),
+  outcome_index: outcomeIndex('index of the outcome held, or held last'),
   outcome: text('label of the outcome', 'Yes'),
   shares: amount('micro-shares held now'),
   average_price: amount(

@@ -17,6 +17,16 @@ export function amount(what: string) {
   return z.int().meta({ description: what, examples: [12_500_000] });
 }
 
+/** An amount in v1. Members that both versions have are defined once, as a function of this or `usd`. */
+export function usdcText(what: string) {
+  return amountText(`${what}, micro-USDC`);
+}
+
+/** The same amount in v2. */
+export function usd(what: string) {
+  return amount(`${what}, micro-USD`);
+}
+
 export function count(what: string, example = 7) {
   return z
     .int()
@@ -28,6 +38,8 @@ export function count(what: string, example = 7) {
 export function percentage(what: string) {
   return z.number().meta({ description: `${what}, percent`, examples: [12.5] });
 }
+
+export const ROI = percentage('PnL divided by the cost of the closed shares');
 
 /** From 0 to 100. */
 export function share(what: string) {
@@ -69,6 +81,21 @@ export const hourStart = z
   .string()
   .regex(/^\d{4}-\d\d-\d\d \d\d:00:00$/)
   .meta({ description: 'start of the hour, UTC', examples: ['2026-05-01 12:00:00'] });
+
+export function outcomeIndex(what: string) {
+  return z
+    .int()
+    .min(0)
+    .max(1)
+    .meta({ description: what, examples: [0] });
+}
+
+export function rank(what: string) {
+  return z
+    .int()
+    .min(1)
+    .meta({ description: what, examples: [1] });
+}
 
 export const lowerAddress = z
   .string()

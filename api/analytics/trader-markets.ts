@@ -27,14 +27,14 @@ import {
 } from './market-object.ts';
 import { FEW_ROWS, MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf, seconds } from './rows.ts';
-import { amount, amountText, count, percentage, time } from './schemas.ts';
+import { count, ROI, time, usd, usdcText } from './schemas.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 const OFFSET_MAX = 100_000_000;
 
 const Parameters = z.object({
-  address: address.describe('wallet of the trader; letter case is ignored'),
+  address,
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum entries per page'),
   offset: integer(0, OFFSET_MAX).default(0).describe('entries to skip'),
   is_active: flag
@@ -104,24 +104,22 @@ WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
   AND condition_id IN {conditions:Array(FixedString(32))}
 ${MANY_ROWS}`;
 
-const ROI = percentage('PnL divided by the cost of the closed shares');
-const LAST_TRADE = time('newest trade of the trader in this market');
+const figures = <Money extends z.ZodType>(money: (what: string) => Money) => ({
+  pnl: money('realised PnL in this market, net of fees'),
+  volume: money("value of the trader's own fills"),
+  roi: ROI,
+  last_trade_at: time('newest trade of the trader in this market'),
+});
 const ORDERS_FIELD = 'fills, oldest first; only with include_orders=true';
 
 const EntryV1 = z.object({
-  pnl: amountText('realised PnL in this market, net of fees, micro-USDC'),
-  volume: amountText("value of the trader's own fills, micro-USDC"),
-  roi: ROI,
-  last_trade_at: LAST_TRADE,
+  ...figures(usdcText),
   market: MarketV1,
   orders: z.array(FillV1).optional().describe(ORDERS_FIELD),
 });
 
 const EntryV2 = z.object({
-  pnl: amount('realised PnL in this market, net of fees, micro-USD'),
-  volume: amount("value of the trader's own fills, micro-USD"),
-  roi: ROI,
-  last_trade_at: LAST_TRADE,
+  ...figures(usd),
   market: MarketV2,
   orders: z.array(FillV2).optional().describe(ORDERS_FIELD),
 });
@@ -142,16 +140,11 @@ export const traderMarketsV1 = endpoint({
   allowed: requireOrdersTier,
   keep: SHARED,
   async run(call: Call, input) {
-    const { entries, next_cursor, total_count } = await readHistory(call, input);
-    const history = entries.map((entry) => ({
-      pnl: entry.pnl.toString(),
-      volume: entry.volume.toString(),
-      roi: percent(entry.pnl, entry.cost),
-      last_trade_at: isoSecond(entry.lastTradeAt),
-      market: marketV1(entry.listing, entry.resolution),
-      ...(input.include_orders && {
-        orders: entry.fills.map((fill) => fillV1(fill, entry.listing.outcomes)),
-      }),
+    const { entries, next_cursor, total_count } = await readHistory(call, input, String);
+    const history = entries.map(({ figures, fills, listing, resolution }) => ({
+      ...figures,
+      market: marketV1(listing, resolution),
+      ...(input.include_orders && { orders: fills.map((fill) => fillV1(fill, listing.outcomes)) }),
     }));
     return new Page({ history, total_count }, next_cursor);
   },
@@ -173,26 +166,21 @@ export const traderMarketsV2 = endpoint({
   allowed: requireOrdersTier,
   keep: SHARED,
   async run(call: Call, input) {
-    const { entries, next_cursor, total_count } = await readHistory(call, input);
+    const { entries, next_cursor, total_count } = await readHistory(call, input, safeInteger);
     const listings = await withTokens(
       call,
       entries.map((entry) => entry.listing),
     );
-    const history = entries.map((entry, index) => ({
-      pnl: safeInteger(entry.pnl),
-      volume: safeInteger(entry.volume),
-      roi: percent(entry.pnl, entry.cost),
-      last_trade_at: isoSecond(entry.lastTradeAt),
-      market: marketV2(listings[index] ?? entry.listing, entry.resolution),
-      ...(input.include_orders && {
-        orders: entry.fills.map((fill) => fillV2(fill, entry.listing.outcomes)),
-      }),
+    const history = entries.map(({ figures, fills, listing, resolution }, index) => ({
+      ...figures,
+      market: marketV2(listings[index] ?? listing, resolution),
+      ...(input.include_orders && { orders: fills.map((fill) => fillV2(fill, listing.outcomes)) }),
     }));
     return new Page({ history, next_cursor, total_count }, next_cursor);
   },
 });
 
-async function readHistory(call: Call, input: Input) {
+async function readHistory<Money>(call: Call, input: Input, shown: (amount: bigint) => Money) {
   const trader = new Bytes(input.address);
   const parameters = { trader, offset: input.offset, ...pageParameters(input) };
   const rows = await read(call, { sql: pageStatement(input), parameters, row: Row });
@@ -210,11 +198,16 @@ async function readHistory(call: Call, input: Input) {
   return {
     next_cursor,
     total_count: counted?.total_count ?? 0,
-    entries: page.map((entry) => ({
-      ...entry,
-      listing: listings.get(entry.conditionId) ?? unlisted(entry.conditionId),
-      resolution: resolutions.get(entry.conditionId),
-      fills: orders.get(entry.conditionId) ?? [],
+    entries: page.map(({ conditionId, cost, lastTradeAt, pnl, volume }) => ({
+      figures: {
+        pnl: shown(pnl),
+        volume: shown(volume),
+        roi: percent(pnl, cost),
+        last_trade_at: isoSecond(lastTradeAt),
+      },
+      listing: listings.get(conditionId) ?? unlisted(conditionId),
+      resolution: resolutions.get(conditionId),
+      fills: orders.get(conditionId) ?? [],
     })),
   };
 }

@@ -23,7 +23,7 @@ import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findMarket, MarketV2, readMarketsV2 } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf } from './rows.ts';
-import { amount, count, text } from './schemas.ts';
+import { amount, count, outcomeIndex, text } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -32,7 +32,7 @@ const USDC_MAX = 1e12;
 
 const Parameters = z
   .object({
-    address: address.describe('wallet of the trader; letter case is ignored'),
+    address,
     market: marketKey.optional().describe('only this market: its id, condition id or slug'),
     side: oneOf(['BUY', 'SELL']).optional().describe('only this side'),
     min_usdc: decimal(0, USDC_MAX).optional().describe('minimum value of a fill, USDC'),
@@ -83,11 +83,7 @@ ${FEW_ROWS}`;
 
 const TradeV2 = z.object({
   ...FillV2.shape,
-  outcome_index: z
-    .int()
-    .min(0)
-    .max(1)
-    .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
+  outcome_index: outcomeIndex('index of the outcome, 0 or 1'),
   price: amount('price of the outcome, micro-USD a share, rounded to nearest'),
   realised_pnl: amount('PnL that the fill realised, net of fees, micro-USD'),
   block_number: count('number of the block', 85_671_003),

@@ -9,7 +9,7 @@ import { percent, safeInteger } from './format.ts';
 import { countedTags, MARKET_TAGS } from './market-tags.ts';
 import { ROWS_OF_A_WALLET, read } from './query.ts';
 import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
-import { amount, amountText, count, percentage, share, text } from './schemas.ts';
+import { amount, amountText, count, ROI, share, text } from './schemas.ts';
 
 /** Lengths of the windows in seconds, by name, shortest first. Each window contains the shorter ones. */
 export const WINDOWS = {
@@ -164,7 +164,6 @@ export type Sums = {
   readonly wins: number;
 };
 
-const ROI = percentage('PnL divided by the cost of the closed shares');
 const WIN_RATE = share('wins_count divided by markets_count');
 const MARKETS = count('markets with a fill or a settlement in the window');
 const WINS = count('of these, markets with a realised PnL above 0 in the window');

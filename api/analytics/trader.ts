@@ -36,7 +36,7 @@ const NAMES = Object.keys(WINDOWS) as readonly Window[];
 const TAGS_MAX_V1 = 20;
 
 const ParametersV1 = z.object({
-  address: address.describe('wallet of the trader; letter case is ignored'),
+  address,
 });
 
 const AnswerV1 = z.object({
@@ -94,7 +94,7 @@ const TAGS_MAX_V2 = 5;
 const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
 
 const ParametersV2 = z.object({
-  address: address.describe('wallet of the trader; letter case is ignored'),
+  address,
   tag: slug
     .default(ALL_TAGS)
     .describe('restricts top_tags and weighted_volume to markets with this tag; `all`: no filter'),

@@ -80,7 +80,7 @@ export const address = parameter(
     examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
   },
   (text) => (ADDRESS.test(text) ? text.toLowerCase() : undefined),
-);
+).describe('wallet of the trader; letter case is ignored');
 
 /** 1 to `most` comma-separated wallet addresses; returned in lower case, without duplicates. */
 export function addresses(most: number) {
