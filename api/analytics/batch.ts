@@ -14,14 +14,13 @@ import { NO_PROFILE, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
 import { checksummedAddress, count, time } from './schemas.ts';
+import { eachWindow, WINDOW_LENGTHS } from './time-frames.ts';
 import { readBalances, tierName, walletMembers } from './trader.ts';
 import {
   EACH_WINDOW,
   IN_WINDOWS,
   SHORTEST_WINDOW,
   total,
-  WINDOWS,
-  type Window,
   WindowV2,
   windowParameters,
   windowV2,
@@ -116,15 +115,11 @@ FROM
 GROUP BY trader
 ${MANY_ROWS}`;
 
-const windowMembers = Object.fromEntries(
-  Object.keys(WINDOWS).map((name) => [name, WindowV2]),
-) as Record<Window, typeof WindowV2>;
-
 const Trader = z.object({
   profile: ProfileV2,
   ...walletMembers,
   last_trade_at: time('newest trade, or empty'),
-  windows: z.object(windowMembers).describe('the last hour to the last 30 days'),
+  windows: z.object(eachWindow(() => WindowV2)).describe('the last hour to the last 30 days'),
   positions: z
     .object({ open_count: count('positions with shares'), ...positionTotals })
     .describe(
@@ -152,8 +147,7 @@ export const tradersBatch = endpoint({
   async run(call: Call, _, body) {
     const addresses = [...new Set(body.addresses.map((address) => address.toLowerCase()))];
     const now = Math.floor(call.now() / 1_000);
-    const lengths = Object.values(WINDOWS);
-    const parameters = { traders: new Bytes(addresses), ...windowParameters(now, lengths) };
+    const parameters = { traders: new Bytes(addresses), ...windowParameters(now, WINDOW_LENGTHS) };
     const [profileOf, profiles, balanceOf, windows, totals] = await Promise.all([
       readProfiles(call, addresses),
       call.metadata.profiles(addresses),
@@ -175,17 +169,13 @@ export const tradersBatch = endpoint({
       const profile = profileOf(address);
       const synced = profiles.get(address) ?? NO_PROFILE;
       const own = windowsOf.get(address) ?? [];
-      const shown = Object.keys(WINDOWS).map((name, i) => [
-        name,
-        windowV2(total(own.filter(({ window }) => window === i))),
-      ]);
       return {
         profile: profileV2(profile),
         pusd_balance: balanceOf(address),
         taker_tier: synced.taker_tier,
         taker_tier_name: tierName(synced),
         last_trade_at: profile.last_trade_at,
-        windows: Object.fromEntries(shown) as Record<Window, ReturnType<typeof windowV2>>,
+        windows: eachWindow((at) => windowV2(total(own.filter(({ window }) => window === at)))),
         positions: totalsV2(totalsOf.get(address)),
       };
     });

@@ -30,25 +30,7 @@ import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { FIRST_ROWS, MANY_ROWS, type Reading, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, string } from './rows.ts';
 import { count, ROI, rank, share, text, time, usd, usdcText } from './schemas.ts';
-
-/** Table of each time frame. No other table name reaches a statement. */
-const BOARDS = {
-  '1H': 'leaderboard_1h',
-  '4H': 'leaderboard_4h',
-  '1D': 'leaderboard_1d',
-  '3D': 'leaderboard_3d',
-  '7D': 'leaderboard_7d',
-  '30D': 'leaderboard_30d',
-} as const;
-export const TIME_FRAMES = Object.keys(BOARDS) as (keyof typeof BOARDS)[];
-const FRAME_SECONDS = {
-  '1H': 3_600,
-  '4H': 14_400,
-  '1D': 86_400,
-  '3D': 259_200,
-  '7D': 604_800,
-  '30D': 2_592_000,
-} as const;
+import { TIME_FRAME_NAMES, TIME_FRAMES } from './time-frames.ts';
 
 /** The column of each sort order; RANKING breaks ties. */
 const SORT_COLUMNS = {
@@ -99,7 +81,7 @@ const Parameters = z
     cursor: boardCursor.parameter.describe(
       'cursor from the `Link` header or `next_cursor` of the previous page; not for the demo tier',
     ),
-    time_frame: oneOf(TIME_FRAMES)
+    time_frame: oneOf(TIME_FRAME_NAMES)
       .default('30D')
       .describe('period before the last refresh that the board covers'),
     sort_by: oneOf(SORTS)
@@ -300,7 +282,7 @@ async function liveParameters(call: Call, input: Input) {
   const asOf = call.leaderboards.asOf(boardKey(input), call.now);
   return {
     as_of: asOf,
-    since: Math.max(0, asOf - FRAME_SECONDS[time_frame]),
+    since: Math.max(0, asOf - TIME_FRAMES[time_frame].seconds),
     tag: tag.toLowerCase(),
     condition_id:
       market === undefined ? undefined : new Bytes((await findMarket(call, market)).conditionId),
@@ -316,7 +298,7 @@ async function generationOf(call: Call, input: Input): Promise<string> {
     return isoSecond(asOf).slice(0, -1);
   }
   // All rows of a refresh have the same time.
-  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[input.time_frame]} LIMIT 1`;
+  const sql = `SELECT ${Generation.columns} FROM ${TIME_FRAMES[input.time_frame].board} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
   return row?.refreshed ?? '';
 }
@@ -340,7 +322,7 @@ function allowedPage(input: z.output<typeof Parameters>, caller: Caller): Input 
 /** The statements of a request. They consist of fixed fragments; every value is bound. */
 function statements(input: Input) {
   const live = isLive(input);
-  const board = live ? liveBoard(input) : BOARDS[input.time_frame];
+  const board = live ? liveBoard(input) : TIME_FRAMES[input.time_frame].board;
   const value = SORT_COLUMNS[input.sort_by];
   const filters = FILTER_NAMES.filter((name) => input[name] !== undefined);
   const conditions = filters.map((name) =>

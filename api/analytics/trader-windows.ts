@@ -11,17 +11,6 @@ import { ROWS_OF_A_WALLET, read } from './query.ts';
 import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
 import { amount, amountText, count, ROI, share, text } from './schemas.ts';
 
-/** Lengths of the windows in seconds, by name, shortest first. Each window contains the shorter ones. */
-export const WINDOWS = {
-  t_1h: 3_600,
-  t_4h: 14_400,
-  t_1d: 86_400,
-  t_3d: 259_200,
-  t_7d: 604_800,
-  t_30d: 2_592_000,
-} as const;
-export type Window = keyof typeof WINDOWS;
-
 /** For each window, sums over the markets with equal tags. Throws Problem 503 if ClickHouse is unavailable. */
 export async function readWindows(
   call: Call,

@@ -17,6 +17,7 @@ import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts
 import { FEW_ROWS, newestBy, read } from './query.ts';
 import { hexText, int, rowOf, seconds } from './rows.ts';
 import { amount, text, time } from './schemas.ts';
+import { eachWindow, TIME_FRAMES, WINDOW_LENGTHS } from './time-frames.ts';
 import {
   readWindows,
   TagV1,
@@ -25,14 +26,11 @@ import {
   tagV2,
   topTags,
   total,
-  WINDOWS,
-  type Window,
   WindowV1,
   weightedUsd,
   windowV1,
 } from './trader-windows.ts';
 
-const NAMES = Object.keys(WINDOWS) as readonly Window[];
 const TAGS_MAX_V1 = 20;
 
 const ParametersV1 = z.object({
@@ -42,14 +40,7 @@ const ParametersV1 = z.object({
 const AnswerV1 = z.object({
   profile: SpacedProfileV1,
   top_tags: z.array(TagV1),
-  stats: z.object({
-    t_1h: WindowV1.describe('the last hour'),
-    t_4h: WindowV1.describe('the last 4 hours'),
-    t_1d: WindowV1.describe('the last day'),
-    t_3d: WindowV1.describe('the last 3 days'),
-    t_7d: WindowV1.describe('the last 7 days'),
-    t_30d: WindowV1.describe('the last 30 days'),
-  }),
+  stats: z.object(eachWindow((_, period) => WindowV1.describe(period))),
 });
 
 export const traderV1 = endpoint({
@@ -68,12 +59,11 @@ export const traderV1 = endpoint({
       readWindows(call, {
         trader: input.address,
         now: Math.floor(call.now() / 1000),
-        lengths: Object.values(WINDOWS),
+        lengths: WINDOW_LENGTHS,
       }),
     ]);
     const recent = windows.at(-1) ?? [];
     const identity = await identityOf(call, input.address, { profiles, recent });
-    const shown = NAMES.map((name, i) => [name, windowV1(total(windows[i] ?? []))]);
     return {
       profile: {
         address: input.address,
@@ -84,12 +74,11 @@ export const traderV1 = endpoint({
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
       top_tags: topTags(recent, TAGS_MAX_V1).map(tagV1),
-      stats: Object.fromEntries(shown) as Record<Window, ReturnType<typeof windowV1>>,
+      stats: eachWindow((window) => windowV1(total(windows[window] ?? []))),
     };
   },
 });
 
-const WINDOW_SECONDS = 30 * 86_400;
 const TAGS_MAX_V2 = 5;
 const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
 
@@ -172,7 +161,7 @@ export const traderV2 = endpoint({
       readWindows(call, {
         trader: input.address,
         now: Math.floor(call.now() / 1000),
-        lengths: [WINDOW_SECONDS],
+        lengths: [TIME_FRAMES['30D'].seconds],
         filter: input.series === undefined ? '' : `AND ${HAS_SERIES}`,
         bound: { series: input.series ?? '' },
       }),

@@ -19,10 +19,10 @@ import {
   MATCHES_SUBJECT,
   newestMessage,
 } from '../../ingest/ledger/ledger.ts';
-import { TIME_FRAMES } from '../analytics/leaderboard.ts';
 import { QUERY_MS_MAX, read } from '../analytics/query.ts';
 import { rowOf, seconds, typed } from '../analytics/rows.ts';
 import { count as counted } from '../analytics/schemas.ts';
+import { TIME_FRAME_NAMES, TIME_FRAMES } from '../analytics/time-frames.ts';
 import { type Context, type Endpoint, endpoint } from '../http/endpoint.ts';
 import { type AgeLimits, projectedTo } from './health.ts';
 
@@ -95,7 +95,7 @@ const Status = z.object({
   boards: z.array(
     z.object({
       time_frame: z
-        .enum(TIME_FRAMES)
+        .enum(TIME_FRAME_NAMES)
         .meta({ description: 'time frame of the leaderboard', examples: ['1D'] }),
       refreshed_at: millisecond(
         'when the leaderboard was last computed; empty while it has no trader',
@@ -138,13 +138,12 @@ export function createStatus(options: {
 
 const refreshedAt = (table: string) =>
   `(SELECT toUnixTimestamp64Milli(any(refreshed_at)) FROM (SELECT refreshed_at FROM ${table} LIMIT 1))`;
-const refreshed = (frame: string) => refreshedAt(`leaderboard_${frame.toLowerCase()}`);
 
 const Row = rowOf({
   newest_trade: seconds('(SELECT max(last_trade_at) FROM trader_activity)'),
   markets: typed(refreshedAt('market_stats'), z.coerce.number<string>().int()),
   boards: typed(
-    `[${TIME_FRAMES.map(refreshed).join(', ')}]`,
+    `[${Object.values(TIME_FRAMES).map(({ board }) => refreshedAt(board))}]`,
     z.array(z.coerce.number<string>().int()),
   ),
 });
@@ -182,7 +181,7 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
       reason: reasonsText(reasons),
     })),
     markets: { refreshed_at: iso(row.markets), age_seconds: since(row.markets) },
-    boards: TIME_FRAMES.map((frame, index) => {
+    boards: TIME_FRAME_NAMES.map((frame, index) => {
       const refreshedMs = row.boards[index] ?? 0;
       return {
         time_frame: frame,

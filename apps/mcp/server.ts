@@ -9,12 +9,13 @@ import { z } from 'zod';
 import { tradersBatch } from '../../api/analytics/batch.ts';
 import { candlesV2 } from '../../api/analytics/candles.ts';
 import { holdersV2 } from '../../api/analytics/holders.ts';
-import { leaderboardV2, TIME_FRAMES } from '../../api/analytics/leaderboard.ts';
+import { leaderboardV2 } from '../../api/analytics/leaderboard.ts';
 import { marketDetailV2 } from '../../api/analytics/market.ts';
 import { marketTradesV2 } from '../../api/analytics/market-trades.ts';
 import { marketsV2 } from '../../api/analytics/markets.ts';
 import { positionsV2 } from '../../api/analytics/positions.ts';
 import { search } from '../../api/analytics/search.ts';
+import { TIME_FRAME_NAMES } from '../../api/analytics/time-frames.ts';
 import { traderV2 } from '../../api/analytics/trader.ts';
 import { traderTradesV2 } from '../../api/analytics/trader-trades.ts';
 import { recentMatches } from '../../api/feed/recent.ts';
@@ -84,7 +85,7 @@ const TOOLS = [
     title: 'Leaderboard',
     description: 'The best traders of a time frame, by PnL, ROI, win rate, markets or volume.',
     input: toolInput({
-      time_frame: z.enum(TIME_FRAMES).default('7D'),
+      time_frame: z.enum(TIME_FRAME_NAMES).default('7D'),
       sort_by: z.enum(['pnl', 'roi', 'win_rate', 'market_count', 'volume']).default('pnl'),
       order: z.enum(['asc', 'desc']).default('desc').describe('asc: the worst first'),
       tag: z

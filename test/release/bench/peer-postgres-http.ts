@@ -10,7 +10,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isoSecond, spaced } from '../../../api/analytics/format.ts';
-import { topTags, total, WINDOWS, windowV1 } from '../../../api/analytics/trader-windows.ts';
+import { eachWindow, WINDOW_LENGTHS } from '../../../api/analytics/time-frames.ts';
+import { topTags, total, windowV1 } from '../../../api/analytics/trader-windows.ts';
 import { openPool } from './peer-postgres.ts';
 import { READ_BOARD } from './peer-postgres-data.ts';
 
@@ -71,7 +72,7 @@ async function query(name: string, text: string, values: readonly unknown[]) {
 
 async function profile(address: string, now: number) {
   const key = Buffer.from(address.slice(2), 'hex');
-  const begins = Object.values(WINDOWS).map((length) => now - length);
+  const begins = WINDOW_LENGTHS.map((length) => now - length);
   const times = (all: readonly number[]) => `{${all.map((one) => isoSecond(one)).join()}}`;
   const hours = begins.map((begin) => Math.floor(begin / HOUR) * HOUR);
   const [[identity], rows] = await Promise.all([
@@ -98,7 +99,7 @@ async function profile(address: string, now: number) {
       last_trade_at: spaced(isoSecond(Number(newest))),
     },
     top_tags: topTags(at(5), TAGS_MAX).map((one) => ({ slug: one.tag, ...windowV1(one) })),
-    stats: Object.fromEntries(Object.keys(WINDOWS).map((key, i) => [key, windowV1(total(at(i)))])),
+    stats: eachWindow((window) => windowV1(total(at(window)))),
   };
 }
 
