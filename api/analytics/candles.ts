@@ -13,7 +13,7 @@ import { findKnownMarket, readResolutions } from './market-object.ts';
 import { markPrice } from './marks.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, int, type RowOf, rowOf } from './rows.ts';
-import { amount, count, time, yes } from './schemas.ts';
+import { amount, count, sharePrice, time, yes } from './schemas.ts';
 
 const SECONDS = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '6h': 21_600, '1d': 86_400 };
 const INTERVALS = Object.keys(SECONDS) as (keyof typeof SECONDS)[];
@@ -76,14 +76,12 @@ ORDER BY minute DESC, close DESC
 LIMIT 1
 ${FEW_ROWS}`;
 
-const MICRO = 'micro-USD a share, 0 to 1,000,000';
-
 const Candle = z.object({
   time: time('start of the interval'),
-  open: amount(`price of the first match, rounded to nearest, ${MICRO}`),
-  high: amount(`highest price, less than a micro-unit away, ${MICRO}`),
-  low: amount(`lowest price, rounded down, ${MICRO}`),
-  close: amount(`price of the last match, rounded to nearest, ${MICRO}`),
+  open: sharePrice('price of the first match, rounded to nearest'),
+  high: sharePrice('highest price, less than a micro-unit away'),
+  low: sharePrice('lowest price, rounded down'),
+  close: sharePrice('price of the last match, rounded to nearest'),
   volume: amount('value that the takers paid or received, micro-USD'),
   shares: amount('shares traded, each match once, micro-shares'),
   trades: count('number of matches'),

@@ -123,7 +123,7 @@ type Input = z.output<typeof Parameters> & {
 };
 
 /** SQL condition of each filter parameter; values are bound. */
-const FILTERS = {
+const CONDITIONS = {
   min_win_rate: 'win_rate >= {min_win_rate:Float64}',
   max_win_rate: 'win_rate <= {max_win_rate:Float64}',
   min_roi: 'roi >= {min_roi:Float64}',
@@ -136,7 +136,7 @@ const FILTERS = {
 /** The condition of `last_active_hours` for a board without this column. */
 const WAS_ACTIVE = `trader IN
   (SELECT trader FROM trader_activity WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`;
-const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
+const FILTER_NAMES = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
 
 const entryColumns = {
   address: hexText('trader'),
@@ -326,7 +326,7 @@ function statements(input: Input) {
   const value = SORT_COLUMNS[input.sort_by];
   const filters = FILTER_NAMES.filter((name) => input[name] !== undefined);
   const conditions = filters.map((name) =>
-    live && name === 'last_active_hours' ? WAS_ACTIVE : FILTERS[name],
+    live && name === 'last_active_hours' ? WAS_ACTIVE : CONDITIONS[name],
   );
   const where = [live ? 'true' : 'tag = {tag:String}', ...conditions].join(' AND ');
   const settings = live ? MANY_ROWS : '';

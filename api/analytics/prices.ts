@@ -13,7 +13,7 @@ import { findMarket, unknownMarket } from './market-object.ts';
 import { markPrice } from './marks.ts';
 import { read } from './query.ts';
 import { count, int, rowOf, seconds } from './rows.ts';
-import { amount, time } from './schemas.ts';
+import { amount, sharePrice, time } from './schemas.ts';
 
 const POINTS_MAX = 500;
 const INTERVAL_SECONDS_MIN = 5;
@@ -54,8 +54,6 @@ ${FILLS}
 GROUP BY ${AT}
 ORDER BY ${AT}`;
 
-const MICRO = 'micro-USD a share, 0 to 1,000,000';
-
 export const pricesV2 = endpoint({
   name: 'marketPrices',
   path: '/v2/markets/:id/prices',
@@ -74,8 +72,8 @@ export const pricesV2 = endpoint({
     prices: z.array(
       z.object({
         time: time('start of the interval'),
-        average: amount(`price of the interval, weighted by shares, rounded to nearest, ${MICRO}`),
-        last: amount(`price of its last match, rounded to nearest, ${MICRO}`),
+        average: sharePrice('price of the interval, weighted by shares, rounded to nearest'),
+        last: sharePrice('price of its last match, rounded to nearest'),
         shares: amount('shares traded, each match once, micro-shares'),
       }),
     ),

@@ -27,6 +27,11 @@ export function usd(what: string) {
   return amount(`${what}, micro-USD`);
 }
 
+/** The price of an outcome in v2. */
+export function sharePrice(what: string) {
+  return amount(`${what}, micro-USD a share, 0 to 1,000,000`);
+}
+
 export function count(what: string, example = 7) {
   return z
     .int()

@@ -55,7 +55,7 @@ const Row = rowOf({
 });
 
 /** The condition of each parameter that restricts the list; `bookings` is partitioned by month. */
-const FILTERS = {
+const CONDITIONS = {
   market: 'condition_id = {market:FixedString(32)}',
   side: 'side = {side:String}',
   min_usdc: 'usdc >= {min_usdc:Int64}',
@@ -66,10 +66,10 @@ const FILTERS = {
 
 function pageStatement(input: Input): string {
   const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
-  const names = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
+  const names = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
   const conditions = [
     ...['trader = {trader:FixedString(20)}', "kind = 'fill'"],
-    ...names.filter((name) => input[name] !== undefined).map((name) => FILTERS[name]),
+    ...names.filter((name) => input[name] !== undefined).map((name) => CONDITIONS[name]),
     isBehind,
   ];
   return `
