@@ -20,7 +20,12 @@ import { Feed } from './feed/route.ts';
 import { createLimitedServer } from './http/server.ts';
 import { createApp } from './service/app.ts';
 import { createReadiness, notReady } from './service/health.ts';
-import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './service/metrics.ts';
+import {
+  countConnections,
+  countFeed,
+  httpMetrics,
+  watchLeaderboards,
+} from './service/http-metrics.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { openStreams } from './streams/endpoints.ts';
 

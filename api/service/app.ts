@@ -39,7 +39,7 @@ import { STREAMS_ENDPOINTS, type Streams } from '../streams/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './account.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
-import { type HttpMetrics, logRequests } from './metrics.ts';
+import { type HttpMetrics, logRequests } from './http-metrics.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 
 export type AppOptions = {
