@@ -18,6 +18,16 @@ export type Option = {
   readonly isList?: true;
 };
 
+/** An option for a parameter of the API with a few choices. */
+export function choiceOf<Choice extends string>(
+  value: string,
+  parameter: { readonly enum: readonly Choice[]; readonly default: Choice },
+  text = '',
+) {
+  const preset = `default: ${parameter.default}`;
+  return { value, choices: parameter.enum, text: text === '' ? preset : `${text} (${preset})` };
+}
+
 type Options = Readonly<Record<string, Option>>;
 
 type Value<One extends Option> = One extends { readonly isList: true }

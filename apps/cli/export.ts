@@ -1,10 +1,11 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
 import { cleanJson } from '../../infra/printed.ts';
 import { backoffMs, pause } from '../client/http.ts';
+import { PARAMETERS } from '../client/parameters.ts';
 import { type Call, command, Failure, httpUrl, timeOf, UsageError } from './command.ts';
 import { cleanRow, flat } from './format.ts';
 
-const PAGE_MAX = 1_000;
+const { marketTrades, traderTrades } = PARAMETERS;
 const CLICKHOUSE_FORMATS = {
   csv: 'CSVWithNames',
   json: 'JSONEachRow',
@@ -28,7 +29,7 @@ export const exportFills = command({
     to: { value: 'TIME', text: 'only until this time, inclusive' },
     trader: { value: 'ADDRESS', text: 'fills: only of this trader' },
     market: { value: 'MARKET', text: 'trader, fills: only this market' },
-    side: { value: 'SIDE', choices: ['BUY', 'SELL'], text: 'trader, fills: only this side' },
+    side: { value: 'SIDE', choices: traderTrades.side.enum, text: 'trader, fills: only this side' },
     format: {
       value: 'FORMAT',
       choices: ['csv', 'json', 'parquet'],
@@ -84,12 +85,13 @@ The output is complete only if the exit code is 0.`,
       throw new UsageError('--side and --market do not work with export market');
     }
     const fillstream = client();
-    const limit = PAGE_MAX;
     if (what === 'trader') {
+      const limit = traderTrades.limit.maximum;
       const query = { market, side, from: isoOf(fromMs), to: isoOf(toMs), limit };
       await printPages(pagesOf(fillstream.traderTrades(id, query).pages()), format, write);
       return;
     }
+    const limit = marketTrades.limit.maximum;
     const pages = pagesOf(fillstream.marketTrades(id, { limit }).pages());
     await printPages(between(pages, fromMs, toMs), format, write);
   },

@@ -1,7 +1,8 @@
 /** The commands that show analytics: `top`, `trader`, `market`, `positions`, `search`. */
 import { cleanJson } from '../../infra/printed.ts';
 import type { LeaderboardQuery, MarketListing, Profile } from '../client/index.ts';
-import { type Call, command } from './command.ts';
+import { PARAMETERS } from '../client/parameters.ts';
+import { type Call, choiceOf, command } from './command.ts';
 import {
   type Column,
   cents,
@@ -27,31 +28,20 @@ const ONE_FORMAT = {
   choices: ['pretty', 'json'],
   text: 'format of the output (default: pretty)',
 } as const;
-const ORDER = { value: 'ORDER', choices: ['asc', 'desc'], text: 'default: desc' } as const;
 const LIMIT = {
   value: 'N',
   isNumber: true,
   text: 'maximum number of entries (default: 20)',
 } as const;
-/** Maximum page size. */
-const PAGE_MAX = 100;
 
 export const top = command({
   summary: 'the leaderboard',
   usage: '',
   takes: [0, 0],
   options: {
-    'time-frame': {
-      value: 'FRAME',
-      choices: ['1H', '4H', '1D', '3D', '7D', '30D'],
-      text: 'time frame (default: 30D)',
-    },
-    sort: {
-      value: 'BY',
-      choices: ['pnl', 'roi', 'win_rate', 'market_count', 'volume'],
-      text: 'sort order (default: pnl)',
-    },
-    order: ORDER,
+    'time-frame': choiceOf('FRAME', PARAMETERS.leaderboard.time_frame, 'time frame'),
+    sort: choiceOf('BY', PARAMETERS.leaderboard.sort_by, 'sort order'),
+    order: choiceOf('ORDER', PARAMETERS.leaderboard.order),
     tag: { value: 'TAG', text: 'only markets with this tag' },
     market: { value: 'MARKET', text: 'only this market: id, condition id or slug' },
     series: { value: 'SLUG', text: 'only markets of this series' },
@@ -73,7 +63,7 @@ export const top = command({
       // The server checks which tags have boards.
       ...{ tag: flags.tag as LeaderboardQuery['tag'], market: flags.market, series: flags.series },
       ...{ min_market_count: flags['min-markets'], min_pnl: flags['min-pnl'] },
-      limit: Math.min(limit, PAGE_MAX),
+      limit: Math.min(limit, PARAMETERS.leaderboard.limit.maximum),
     });
     await printList(call, await take(traders, limit), [
       { head: '#', isRight: true, cell: ({ rank }) => String(rank) },
@@ -219,9 +209,9 @@ export const positions = command({
   usage: 'ADDRESS',
   takes: [1, 1],
   options: {
-    status: { value: 'STATUS', choices: ['open', 'resolved', 'all'], text: 'default: open' },
-    sort: { value: 'BY', choices: ['value', 'pnl', 'age'], text: 'default: value' },
-    order: ORDER,
+    status: choiceOf('STATUS', PARAMETERS.traderPositions.status),
+    sort: choiceOf('BY', PARAMETERS.traderPositions.sort_by),
+    order: choiceOf('ORDER', PARAMETERS.traderPositions.order),
     limit: LIMIT,
     format: LIST_FORMAT,
   },
@@ -232,7 +222,7 @@ export const positions = command({
     const { limit = 20, format = 'pretty' } = flags;
     const list = client().traderPositions(address, {
       ...{ status: flags.status, sort_by: flags.sort, order: flags.order },
-      limit: Math.min(limit, PAGE_MAX),
+      limit: Math.min(limit, PARAMETERS.traderPositions.limit.maximum),
     });
     const held = await take(list, limit);
     await printList(call, held, [
@@ -267,7 +257,11 @@ export const search = command({
   usage: 'WORDS',
   takes: [1, 100],
   options: {
-    limit: { value: 'N', isNumber: true, text: 'maximum number of each (default: 10)' },
+    limit: {
+      value: 'N',
+      isNumber: true,
+      text: `maximum number of each (default: ${PARAMETERS.search.limit.default})`,
+    },
     format: ONE_FORMAT,
   },
   more: 'WORDS are words of a question or a name, an id, the beginning of an address, or a URL.',

@@ -15,16 +15,17 @@ import { marketTradesV2 } from '../../api/analytics/market-trades.ts';
 import { marketsV2 } from '../../api/analytics/markets.ts';
 import { positionsV2 } from '../../api/analytics/positions.ts';
 import { search } from '../../api/analytics/search.ts';
-import { TIME_FRAME_NAMES } from '../../api/analytics/time-frames.ts';
 import { traderV2 } from '../../api/analytics/trader.ts';
 import { traderTradesV2 } from '../../api/analytics/trader-trades.ts';
 import { recentMatches } from '../../api/feed/recent.ts';
+import { ADDRESS } from '../../api/http/parameters.ts';
 import { status } from '../../api/service/status.ts';
 import { RefusedStatementError, refuseUnlessHarmless } from '../../infra/analyst/guard.ts';
 import { boundedBody, ResponseTooLongError } from '../../infra/http-request.ts';
 import { createCallerSlots, createSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import manifest from '../cli/package.json' with { type: 'json' };
 import { type Fillstream, FillstreamError } from '../client/index.ts';
+import { PARAMETERS } from '../client/parameters.ts';
 import { toolInput } from './input.ts';
 
 const SQL_CHARACTERS_MAX = 20_000;
@@ -48,10 +49,7 @@ Amounts (pnl, volume, usdc, shares, value, fee) are micro-units: divide by 1,000
 \`query\`, amounts are whole USDC and shares. ROI, win rates and shares of a total are percent. Times are UTC.
 To find an address or a market by its name, call \`search\` first.`;
 
-const address = z
-  .string()
-  .regex(/^0[xX][0-9a-fA-F]{40}$/)
-  .describe('wallet address, 0x and 40 hexadecimal digits');
+const address = z.string().regex(ADDRESS).describe('wallet address, 0x and 40 hexadecimal digits');
 const market = z.string().min(1).max(200).describe('market id, condition id or slug');
 const word = z.string().min(1).max(100);
 const size = z.number().min(0).optional();
@@ -79,15 +77,18 @@ function tool<Input extends z.ZodObject>(one: {
   return { ...described, request: (input: unknown) => request(input as z.output<Input>) };
 }
 
+const { leaderboard, marketCandles, marketHolders, markets, traderPositions, traderTrades } =
+  PARAMETERS;
+
 const TOOLS = [
   tool({
     name: 'leaderboard',
     title: 'Leaderboard',
     description: 'The best traders of a time frame, by PnL, ROI, win rate, markets or volume.',
     input: toolInput({
-      time_frame: z.enum(TIME_FRAME_NAMES).default('7D'),
-      sort_by: z.enum(['pnl', 'roi', 'win_rate', 'market_count', 'volume']).default('pnl'),
-      order: z.enum(['asc', 'desc']).default('desc').describe('asc: the worst first'),
+      time_frame: z.enum(leaderboard.time_frame.enum).default('7D'),
+      sort_by: z.enum(leaderboard.sort_by.enum).default('pnl'),
+      order: z.enum(leaderboard.order.enum).default('desc').describe('asc: the worst first'),
       tag: z
         .string()
         .max(100)
@@ -124,9 +125,9 @@ const TOOLS = [
     description: 'What a trader holds: shares, average price, value, realised and unrealised PnL.',
     input: toolInput({
       address,
-      status: z.enum(['open', 'resolved', 'all']).default('open'),
-      sort_by: z.enum(['value', 'pnl', 'age']).default('value'),
-      order: z.enum(['asc', 'desc']).default('desc'),
+      status: z.enum(traderPositions.status.enum).default('open'),
+      sort_by: z.enum(traderPositions.sort_by.enum).default('value'),
+      order: z.enum(traderPositions.order.enum).default('desc'),
       limit: limit(50, 10),
       cursor,
     }),
@@ -140,7 +141,7 @@ const TOOLS = [
     input: toolInput({
       address,
       market: market.optional(),
-      side: z.enum(['BUY', 'SELL']).optional(),
+      side: z.enum(traderTrades.side.enum).optional(),
       min_usdc: z.number().min(0).optional().describe('minimum size of a fill, whole USDC'),
       from: instant.describe('earliest time, ISO 8601'),
       to: instant.describe('latest time, ISO 8601'),
@@ -165,10 +166,8 @@ const TOOLS = [
     input: toolInput({
       q: z.string().min(1).max(200).optional().describe('words of the question'),
       tag: z.string().max(100).optional(),
-      status: z.enum(['open', 'closed', 'resolved', 'all']).default('open'),
-      sort_by: z
-        .enum(['volume_24h', 'volume', 'traders', 'change_24h', 'newest', 'closing'])
-        .default('volume_24h'),
+      status: z.enum(markets.status.enum).default('open'),
+      sort_by: z.enum(markets.sort_by.enum).default('volume_24h'),
       limit: limit(50, 10),
       cursor,
     }),
@@ -190,7 +189,7 @@ const TOOLS = [
       'Open, high, low, close and volume of a market by interval. Set `from` to limit the period.',
     input: toolInput({
       market,
-      interval: z.enum(['1m', '5m', '15m', '1h', '6h', '1d']).default('1d'),
+      interval: z.enum(marketCandles.interval.enum).default('1d'),
       from: instant.describe('a time in the first candle, ISO 8601; default: 300 candles ago'),
       to: instant.describe('a time in the last candle, ISO 8601; default: now'),
     }),
@@ -244,7 +243,10 @@ const TOOLS = [
     description: 'Who holds shares of a market, largest holdings first.',
     input: toolInput({
       market,
-      outcome: z.enum(['0', '1', 'both']).default('both').describe('0 is the first outcome'),
+      outcome: z
+        .enum(marketHolders.outcome.enum)
+        .default('both')
+        .describe('0 is the first outcome'),
       limit: limit(50, 10),
       cursor,
     }),
