@@ -1,9 +1,8 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
-import { cleanJson } from '../../infra/printed.ts';
 import { backoffMs, pause } from '../client/http.ts';
 import { PARAMETERS } from '../client/parameters.ts';
 import { type Call, command, Failure, httpUrl, timeOf, UsageError } from './command.ts';
-import { cleanRow, flat } from './format.ts';
+import { printPages } from './format.ts';
 
 const { marketTrades, traderTrades } = PARAMETERS;
 const CLICKHOUSE_FORMATS = {
@@ -115,30 +114,6 @@ async function* between<Entry extends { readonly time: string }>(
     yield page.filter(({ time }) => Date.parse(time) >= fromMs && Date.parse(time) <= toMs);
     const last = page.at(-1);
     if (last !== undefined && Date.parse(last.time) < fromMs) return;
-  }
-}
-
-async function printPages(
-  pages: AsyncIterable<readonly object[]>,
-  format: 'csv' | 'json',
-  write: Call['write'],
-): Promise<void> {
-  let names: string[] | undefined;
-  for await (const page of pages) {
-    const [first] = page;
-    if (first === undefined) continue;
-    if (format === 'json') {
-      await write(page.map((entry) => `${cleanJson(entry)}\n`).join(''));
-      continue;
-    }
-    const head = names === undefined;
-    names ??= Object.keys(flat(first));
-    const columns = names;
-    const rows = page.map((entry) => {
-      const cells = flat(entry);
-      return cleanRow(columns.map((name) => cells[name]));
-    });
-    await write((head ? cleanRow(columns) : '') + rows.join(''));
   }
 }
 

@@ -181,6 +181,31 @@ function cleanCell(value: unknown): unknown {
   return value.some((one) => typeof one === 'object') ? cleanJson(value) : value.map(cleanCell);
 }
 
+/** Prints entries as JSON, one a line, or as CSV with the columns of the first entry. */
+export async function printPages(
+  pages: AsyncIterable<readonly object[]> | Iterable<readonly object[]>,
+  format: 'csv' | 'json',
+  write: (text: string) => Promise<void>,
+): Promise<void> {
+  let names: string[] | undefined;
+  for await (const page of pages) {
+    const [first] = page;
+    if (first === undefined) continue;
+    if (format === 'json') {
+      await write(page.map((entry) => `${cleanJson(entry)}\n`).join(''));
+      continue;
+    }
+    const head = names === undefined;
+    names ??= Object.keys(flat(first));
+    const columns = names;
+    const rows = page.map((entry) => {
+      const cells = flat(entry);
+      return cleanRow(columns.map((name) => cells[name]));
+    });
+    await write((head ? cleanRow(columns) : '') + rows.join(''));
+  }
+}
+
 /** The members of an entry by column, named as in the API's CSV: `profile.address`. */
 export function flat(entry: object, prefix = ''): Record<string, unknown> {
   return Object.fromEntries(

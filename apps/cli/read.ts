@@ -6,14 +6,13 @@ import { type Call, choiceOf, command } from './command.ts';
 import {
   type Column,
   cents,
-  cleanRow,
   dollars,
   facts,
-  flat,
   gain,
   minute,
   painted,
   percent,
+  printPages,
   shares,
   table,
 } from './format.ts';
@@ -33,6 +32,13 @@ const LIMIT = {
   isNumber: true,
   text: 'maximum number of entries (default: 20)',
 } as const;
+
+const PNL: Column<{ readonly pnl: number }> = {
+  head: 'PnL',
+  isRight: true,
+  cell: ({ pnl }) => dollars(pnl),
+  color: ({ pnl }) => gain(pnl),
+};
 
 export const top = command({
   summary: 'the leaderboard',
@@ -144,7 +150,7 @@ type Figures = {
 function figures(head: string): Column<Figures>[] {
   return [
     { head, cut: 'end', cell: ({ name }) => name },
-    { head: 'PnL', isRight: true, cell: ({ pnl }) => dollars(pnl), color: ({ pnl }) => gain(pnl) },
+    PNL,
     { head: 'ROI', isRight: true, cell: ({ roi }) => percent(roi) },
     { head: 'volume', isRight: true, cell: ({ volume }) => dollars(volume) },
     { head: 'won', isRight: true, cell: (one) => percent(one.win_rate) },
@@ -191,12 +197,7 @@ export const market = command({
       { head: '#', isRight: true, cell: ({ rank }) => String(rank) },
       { head: 'top earner', cut: 'middle', cell: ({ profile }) => profile.address },
       { head: 'name', cut: 'end', cell: ({ profile }) => profile.name },
-      {
-        head: 'PnL',
-        isRight: true,
-        cell: ({ pnl }) => dollars(pnl),
-        color: ({ pnl }) => gain(pnl),
-      },
+      PNL,
       { head: 'ROI', isRight: true, cell: ({ roi }) => percent(roi) },
       { head: 'volume', isRight: true, cell: ({ volume }) => dollars(volume) },
     ];
@@ -236,12 +237,7 @@ export const positions = command({
         cell: ({ mark }) => (mark.source === 'none' ? '' : cents(mark.price)),
       },
       { head: 'value', isRight: true, cell: ({ value }) => dollars(value) },
-      {
-        head: 'PnL',
-        isRight: true,
-        cell: ({ pnl }) => dollars(pnl),
-        color: ({ pnl }) => gain(pnl),
-      },
+      PNL,
       { head: 'status', cell: ({ status }) => status },
     ]);
     if (format !== 'pretty') return;
@@ -297,24 +293,13 @@ export const search = command({
 
 /** Prints entries in the requested format. */
 async function printList<Entry extends object>(
-  { flags, screen, write }: Call & { readonly flags: { readonly format: unknown } },
+  { flags, screen, write }: Call<{ readonly format: typeof LIST_FORMAT }>,
   entries: readonly Entry[],
   columns: readonly Column<Entry>[],
 ): Promise<void> {
-  if (flags.format === 'json') {
-    await write(entries.map((entry) => `${cleanJson(entry)}\n`).join(''));
-  } else if (flags.format === 'csv') {
-    const [first] = entries;
-    if (first === undefined) return;
-    const names = Object.keys(flat(first));
-    const rows = entries.map((entry) => {
-      const cells = flat(entry);
-      return cleanRow(names.map((name) => cells[name]));
-    });
-    await write(cleanRow(names) + rows.join(''));
-  } else {
-    await write(entries.length === 0 ? 'nothing found\n' : table(columns, entries, screen));
-  }
+  const { format = 'pretty' } = flags;
+  if (format !== 'pretty') return await printPages([entries], format, write);
+  await write(entries.length === 0 ? 'nothing found\n' : table(columns, entries, screen));
 }
 
 async function take<Entry>(list: AsyncIterable<Entry>, limit: number): Promise<Entry[]> {
