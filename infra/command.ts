@@ -1,17 +1,7 @@
-/** What the commands of operators share: options, exit codes, and one clear line for what can go wrong. */
-import { type ParseArgsConfig, parseArgs } from 'node:util';
+/** What the commands of operators share: exit codes, and one clear line for what can go wrong. */
 import { ClickHouseError } from '@clickhouse/client';
 import { clickHouseUrlFault } from './clickhouse.ts';
-import { ExpectedError, UsageError } from './expected.ts';
-
-/** Parses the arguments of this process. Throws UsageError with the help. */
-export function readArguments<Config extends ParseArgsConfig>(config: Config, help: string) {
-  try {
-    return parseArgs(config);
-  } catch (error) {
-    throw new UsageError((error as Error).message, help);
-  }
-}
+import { isExpected, UsageError } from './expected.ts';
 
 /**
  * Runs a command and exits: with the code that `main` resolves with, 0 without one, 1 after a failure, 2 if the command
@@ -35,8 +25,5 @@ export async function runCommand(
 function explained(error: unknown): string | undefined {
   const fault = clickHouseUrlFault(error);
   if (fault !== undefined) return `CLICKHOUSE_URL: ${fault}`;
-  // For example, a file that cannot be read or written, or a full disk.
-  const isSystem = error instanceof Error && 'syscall' in error;
-  const isExpected = error instanceof ExpectedError || error instanceof ClickHouseError;
-  return isExpected || isSystem ? error.message : undefined;
+  return isExpected(error) || error instanceof ClickHouseError ? error.message : undefined;
 }

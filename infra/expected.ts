@@ -10,3 +10,8 @@ export class UsageError extends ExpectedError {
     this.help = help;
   }
 }
+
+/** Whether the message is for the user. Those of the system are, too: a file that cannot be read, or a full disk. */
+export function isExpected(error: unknown): error is Error {
+  return error instanceof ExpectedError || (error instanceof Error && 'syscall' in error);
+}

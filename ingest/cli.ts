@@ -2,7 +2,7 @@
  * The command line of the ingest process. All other configuration comes from environment variables (infra/config.ts).
  */
 import { z } from 'zod';
-import { readArguments } from '../infra/command.ts';
+import { flag, readArguments, text } from '../infra/arguments.ts';
 import { UsageError } from '../infra/expected.ts';
 
 export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matches to FEED.
@@ -45,7 +45,17 @@ export type Command = ReturnType<typeof readCommand>;
 
 /** Parses the arguments. Throws UsageError naming the invalid one. */
 export function readCommand(args: readonly string[]) {
-  const { values, positionals } = parsed(args);
+  const options = {
+    'from-block': text,
+    'to-block': text,
+    'resolutions-from-block': text,
+    help: flag,
+  };
+  const { values, positionals } = readArguments({
+    args: [...args],
+    allowPositionals: true,
+    options,
+  });
   if (values.help === true) return { name: 'help' as const };
   const [name = 'follow', ...rest] = positionals;
   if (rest.length > 0) throw new UsageError(`unexpected: ${rest.join(' ')}`);
@@ -58,24 +68,6 @@ export function readCommand(args: readonly string[]) {
     default:
       throw new UsageError(`unknown command: ${name}`);
   }
-}
-
-function parsed(args: readonly string[]) {
-  const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
-  return readArguments(
-    {
-      args: [...args],
-      allowPositionals: true,
-      options: {
-        'from-block': text,
-        'to-block': text,
-        'resolutions-from-block': text,
-        help: flag,
-      },
-    },
-    '',
-  );
 }
 
 function checked<T>(schema: z.ZodType<T>, values: object): T {

@@ -3,11 +3,11 @@
  * their URLs, runs the migrations, and starts projector, api and ingest. Each is a separate process on loopback; all
  * data is in one directory. Reports when the history can be queried, and stops everything at the end.
  */
-import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { flag, readArguments, text } from '../infra/arguments.ts';
 import { readConfig, ServiceConfig, withFiles } from '../infra/config.ts';
 import { isNoSpace } from '../infra/disk.ts';
-import { ExpectedError } from '../infra/expected.ts';
+import { ExpectedError, isExpected } from '../infra/expected.ts';
 import { whenParentEnds } from '../infra/process.ts';
 import { lockDataDirectory } from './data-directory.ts';
 import { openFilesFault } from './limits.ts';
@@ -41,12 +41,10 @@ if (options !== undefined) await main(options);
 
 /** Returns the options; or prints the help or an error. */
 function readOptions(): ServiceOptions | undefined {
-  const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
   const names = { port: text, data: text, 'demo-rate': text, 'history-days': text };
   let values: Record<string, unknown>;
   try {
-    values = parseArgs({ options: { ...names, json: flag, help: flag } }).values;
+    values = readArguments({ options: { ...names, json: flag, help: flag } }).values;
   } catch (error) {
     return refuse((error as Error).message);
   }
@@ -97,9 +95,7 @@ async function main(given: ServiceOptions): Promise<void> {
     given.report({ event: 'stopped' });
   } catch (error) {
     await service?.stop();
-    // For example, a file that cannot be read or written, or a full disk.
-    const isSystem = error instanceof Error && 'syscall' in error;
-    if (!(error instanceof ExpectedError || isSystem)) throw error;
+    if (!isExpected(error)) throw error;
     process.stderr.write(`fillstream cannot start: ${error.message}\n`);
     process.exitCode = 1;
   } finally {

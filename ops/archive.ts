@@ -1,6 +1,7 @@
 /** `npm run export` and `npm run import`: copy LEDGER to the archive and back, and trim what is archived. */
 import { z } from 'zod';
-import { readArguments, runCommand } from '../infra/command.ts';
+import { flag, readArguments, text } from '../infra/arguments.ts';
+import { runCommand } from '../infra/command.ts';
 import { NatsConfig, readConfig } from '../infra/config.ts';
 import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
@@ -281,8 +282,6 @@ type Given = NonNullable<ReturnType<typeof readCommand>>;
 
 /** Returns what to do; undefined if the user asks for the help. */
 function readCommand() {
-  const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
   const { positionals, values } = readArguments(
     {
       allowPositionals: true,

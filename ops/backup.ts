@@ -10,8 +10,9 @@ import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { z } from 'zod';
+import { flag, readArguments, text } from '../infra/arguments.ts';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { readArguments, runCommand } from '../infra/command.ts';
+import { runCommand } from '../infra/command.ts';
 import { readConfig, StoresConfig } from '../infra/config.ts';
 import { UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
@@ -200,8 +201,7 @@ async function existing(client: ClickHouseClient, databases: readonly string[]):
 }
 
 function readCommand() {
-  const text = { type: 'string' } as const;
-  const options = { to: text, from: text, name: text, help: { type: 'boolean' } } as const;
+  const options = { to: text, from: text, name: text, help: flag };
   const { positionals, values } = readArguments({ allowPositionals: true, options }, HELP);
   const [command, ...more] = positionals;
   if (values.help === true) return { command: 'help' as const, directory: '', name: '' };

@@ -20,7 +20,8 @@ import {
   type StoredKey,
 } from '../api/auth/keys.ts';
 import { Tier } from '../api/http/caller.ts';
-import { readArguments, runCommand } from '../infra/command.ts';
+import { flag, readArguments, text } from '../infra/arguments.ts';
+import { runCommand } from '../infra/command.ts';
 import { NatsConfig, readConfig } from '../infra/config.ts';
 import { UsageError } from '../infra/expected.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
@@ -62,8 +63,6 @@ const UNITS_MS: Readonly<Record<string, number>> = {
 };
 
 const SEE_HELP = 'See npm run keys -- help.';
-const text = { type: 'string' } as const;
-const flag = { type: 'boolean' } as const;
 const ARGUMENTS = {
   allowPositionals: true,
   options: {

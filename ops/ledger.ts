@@ -1,6 +1,7 @@
 /** `npm run ledger`: prints a block of LEDGER, or removes the blocks after one. */
 import { z } from 'zod';
-import { readArguments, runCommand } from '../infra/command.ts';
+import { flag, readArguments, text } from '../infra/arguments.ts';
+import { runCommand } from '../infra/command.ts';
 import { NatsConfig, readConfig } from '../infra/config.ts';
 import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
@@ -31,18 +32,11 @@ await runCommand('ledger', main);
 
 async function main(): Promise<undefined> {
   const { values, positionals } = readArguments(
-    {
-      allowPositionals: true,
-      options: {
-        'to-block': { type: 'string' },
-        yes: { type: 'boolean', default: false },
-        help: { type: 'boolean' },
-      },
-    },
+    { allowPositionals: true, options: { 'to-block': text, yes: flag, help: flag } },
     HELP,
   );
   if (values.help === true) return void process.stdout.write(`${HELP}\n`);
-  const { 'to-block': toBlock, yes } = values;
+  const { 'to-block': toBlock, yes = false } = values;
   const [name, ...rest] = positionals;
   if (name === 'show' && toBlock === undefined && !yes) {
     const block = blockOf(rest, 'BLOCK');

@@ -12,8 +12,9 @@ import { createInterface } from 'node:readline/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { type Logger, pino } from 'pino';
 import { z } from 'zod';
+import { flag, readArguments } from '../infra/arguments.ts';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { readArguments, runCommand } from '../infra/command.ts';
+import { runCommand } from '../infra/command.ts';
 import { ProjectionConfig, readConfig } from '../infra/config.ts';
 import { ExpectedError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
@@ -91,9 +92,8 @@ class RebuildRefusedError extends ExpectedError {}
 await runCommand('rebuild', main);
 
 async function main(): Promise<number> {
-  const flag = { type: 'boolean', default: false } as const;
-  const { yes, help } = readArguments({ options: { yes: flag, help: flag } }, HELP).values;
-  if (help) {
+  const { yes = false, help } = readArguments({ options: { yes: flag, help: flag } }, HELP).values;
+  if (help === true) {
     console.log(HELP);
     return 0;
   }

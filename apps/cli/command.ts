@@ -1,8 +1,10 @@
 /** The definition of a command, and the parsing and help that all commands share. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import type { ParseArgsConfig } from 'node:util';
 import { instantMs } from '../../api/http/instants.ts';
+import { readArguments } from '../../infra/arguments.ts';
+import { UsageError } from '../../infra/expected.ts';
 import { isLoopback } from '../../infra/loopback.ts';
 import { Fillstream } from '../client/index.ts';
 import type { Screen } from './format.ts';
@@ -86,16 +88,6 @@ export function command<const Own extends Options>(
   return definition as unknown as Command;
 }
 
-/** The command line is invalid. */
-export class UsageError extends Error {
-  override readonly name = 'UsageError';
-}
-
-/** The command failed. The message gives the reason. */
-export class Failure extends Error {
-  override readonly name = 'Failure';
-}
-
 /** The milliseconds of a time as the API takes it. Throws UsageError. */
 export function timeOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined;
@@ -161,17 +153,15 @@ export function parseCommand(one: Command, argv: readonly string[]) {
   return { args: positionals, flags: Object.fromEntries(flags) as Flags<Options> };
 }
 
-function parsed(argv: readonly string[], options: NonNullable<Parse>['options']) {
+function parsed(argv: readonly string[], options: NonNullable<ParseArgsConfig['options']>) {
   try {
-    return parseArgs({ args: [...argv], options: options ?? {}, allowPositionals: true });
+    return readArguments({ args: [...argv], options, allowPositionals: true });
   } catch (error) {
     // The rest of the message explains arguments that begin with a dash.
     const [message = ''] = (error as Error).message.split(/\. |\n/);
     throw new UsageError(message);
   }
 }
-
-type Parse = Parameters<typeof parseArgs>[0];
 
 function flagOf(name: string, option: Option, raw: unknown) {
   if (option.value === undefined) return raw === true;

@@ -1,7 +1,8 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
+import { ExpectedError, UsageError } from '../../infra/expected.ts';
 import { backoffMs, pause } from '../client/http.ts';
 import { PARAMETERS } from '../client/parameters.ts';
-import { type Call, command, Failure, httpUrl, timeOf, UsageError } from './command.ts';
+import { type Call, command, httpUrl, timeOf } from './command.ts';
 import { printPages } from './format.ts';
 
 const { marketTrades, traderTrades } = PARAMETERS;
@@ -204,7 +205,7 @@ async function exportFrom(
       continue;
     }
     const advice = isLimit && format === 'Parquet' ? PARQUET_ADVICE : '';
-    throw new Failure(`ClickHouse responded with ${response.status}: ${line}${advice}`);
+    throw new ExpectedError(`ClickHouse responded with ${response.status}: ${line}${advice}`);
   } while (isFirst || from <= end);
 }
 
@@ -232,7 +233,7 @@ async function query(
   const headers = username === '' ? {} : { Authorization: `Basic ${login}` };
   return await fetch(address, { method: 'POST', body, headers, signal }).catch((error) => {
     signal.throwIfAborted();
-    throw new Failure(`ClickHouse cannot be reached at ${address.origin}`, { cause: error });
+    throw new ExpectedError(`ClickHouse cannot be reached at ${address.origin}`, { cause: error });
   });
 }
 
@@ -248,7 +249,7 @@ async function copy(
   const next = () =>
     chunks.next().catch((error) => {
       signal.throwIfAborted();
-      throw new Failure(`the connection to ${origin} was lost`, { cause: error });
+      throw new ExpectedError(`the connection to ${origin} was lost`, { cause: error });
     });
   for (let chunk = await next(); !chunk.done; chunk = await next()) {
     await write(chunk.value);

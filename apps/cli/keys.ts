@@ -1,6 +1,7 @@
 /** `fillstream keys`: the API keys of your account. */
+import { UsageError } from '../../infra/expected.ts';
 import { cleanJson } from '../../infra/printed.ts';
-import { command, UsageError } from './command.ts';
+import { command } from './command.ts';
 import { minute, table } from './format.ts';
 
 export const keys = command({

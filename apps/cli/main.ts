@@ -1,15 +1,8 @@
 /** The command line of Fillstream: the table of commands, exit codes, and the format of errors. */
+import { isExpected, UsageError } from '../../infra/expected.ts';
 import { clean } from '../../infra/printed.ts';
 import { ApiError, ConnectionError } from '../client/index.ts';
-import {
-  type Command,
-  type Context,
-  Failure,
-  helpOf,
-  run,
-  UsageError,
-  wantsHelp,
-} from './command.ts';
+import { type Command, type Context, helpOf, run, wantsHelp } from './command.ts';
 import { exportFills } from './export.ts';
 import { keys } from './keys.ts';
 import { mcp } from './mcp.ts';
@@ -123,7 +116,7 @@ function report(error: unknown, name: string): void {
     fail(`${error.message} (${status} ${code}${request})${again}${key}`, lines);
   } else if (error instanceof ConnectionError) {
     fail(`${error.message}; check --url or FILLSTREAM_URL`);
-  } else if (error instanceof Failure || (error instanceof Error && 'syscall' in error)) {
+  } else if (isExpected(error)) {
     fail(error.message);
   } else throw error;
 }

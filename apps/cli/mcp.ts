@@ -3,7 +3,8 @@
  * forwarded to `POST /mcp` of the api. The response becomes a line of stdout.
  */
 import { createInterface } from 'node:readline';
-import { command, Failure, UsageError } from './command.ts';
+import { ExpectedError, UsageError } from '../../infra/expected.ts';
+import { command } from './command.ts';
 
 /** JSON-RPC error codes. */
 const PARSE_ERROR = -32_700;
@@ -49,11 +50,11 @@ Exits at the end of its input.`,
         });
         const text = (await response.text()).trim();
         if (response.ok) return text;
-        throw new Failure(
+        throw new ExpectedError(
           String(objectOf(text)?.detail ?? `${url} responded with ${response.status}`),
         );
       } catch (error) {
-        const reason = error instanceof Failure ? error.message : `cannot reach ${url}`;
+        const reason = error instanceof ExpectedError ? error.message : `cannot reach ${url}`;
         note(reason);
         return message.id === undefined ? '' : errorOf(message.id, SERVER_ERROR, reason);
       }

@@ -16,9 +16,10 @@ import {
   writeSync,
 } from 'node:fs';
 import { csvRow } from '../../api/http/csv-row.ts';
+import { ExpectedError, UsageError } from '../../infra/expected.ts';
 import { clean, cleanJson } from '../../infra/printed.ts';
 import { type FeedEvent, traded } from '../client/index.ts';
-import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
+import { type Call, command, timeOf } from './command.ts';
 import { cents, cleanRow, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
 
 type Format = 'pretty' | 'json' | 'csv';
@@ -194,7 +195,7 @@ class Appended {
   readonly #format: Format;
   readonly #isNew: boolean;
 
-  /** Removes an incomplete last line. Throws Failure if the file was not written by this command. */
+  /** Removes an incomplete last line. Throws ExpectedError if the file was not written by this command. */
   constructor(path: string, format: Format) {
     if (format === 'pretty') throw new UsageError('--output takes --format json or csv');
     this.#format = format;
@@ -212,7 +213,7 @@ class Appended {
     const isHeaded = format === 'json' || this.#isNew || this.#begins(csvRow(CSV_HEAD));
     if (!isLast || !isHeaded || !isTorn(torn, format, this.#isNew)) {
       closeSync(this.#file);
-      throw new Failure(`${path} is not a ${format} file of this command`);
+      throw new ExpectedError(`${path} is not a ${format} file of this command`);
     }
     ftruncateSync(this.#file, whole);
   }
@@ -248,7 +249,7 @@ function readState(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-  if (!/^\d+$/.test(text)) throw new Failure(`${path} does not contain a cursor`);
+  if (!/^\d+$/.test(text)) throw new ExpectedError(`${path} does not contain a cursor`);
   return text;
 }
 

@@ -16,7 +16,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { readArguments, text } from '../../infra/arguments.ts';
 import { whenParentEnds } from '../../infra/process.ts';
 import { clickHousePassword } from '../secret.ts';
 import { guardDisk } from './disk-guard.ts';
@@ -42,7 +42,7 @@ try {
 }
 
 async function main(): Promise<void> {
-  const { data, port } = readArguments();
+  const { data, port } = readOptions();
   // The engine's dictionaries look it up; otherwise a migration would fail with "DNS error".
   await lookup('localhost').catch(() => {
     throw new Error(
@@ -77,9 +77,11 @@ async function main(): Promise<void> {
   process.stdout.write(`${JSON.stringify({ event: 'listening', port: address.port, url })}\n`);
 }
 
-function readArguments(): { readonly data: string; readonly port: number } {
-  const options = { data: { type: 'string' }, port: { type: 'string' } } as const;
-  const { data, port } = parseArgs({ options, strict: false }).values;
+function readOptions(): { readonly data: string; readonly port: number } {
+  const { data, port } = readArguments({
+    options: { data: text, port: text },
+    strict: false,
+  }).values;
   const number = typeof port === 'string' && /^\d{1,5}$/.test(port) ? Number(port) : Number.NaN;
   if (typeof data !== 'string' || data === '' || !(number <= 65_535)) {
     throw new Error('Usage: clickhouse/main.ts --data DIR --port N   (0 = a free port)');

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { csvRow } from '../../api/http/csv-row.ts';
-import { command, parseCommand, run, timeOf, UsageError } from '../../apps/cli/command.ts';
+import { command, parseCommand, run, timeOf } from '../../apps/cli/command.ts';
 import { exportFills } from '../../apps/cli/export.ts';
 import {
   cents,
@@ -18,6 +18,7 @@ import { keys } from '../../apps/cli/keys.ts';
 import { market, positions, search, top, trader } from '../../apps/cli/read.ts';
 import { lineOf } from '../../apps/cli/tail.ts';
 import { ENDPOINTS } from '../../apps/reference/document.ts';
+import { UsageError } from '../../infra/expected.ts';
 import { clean } from '../../infra/printed.ts';
 import { serve } from '../support/http-server.ts';
 
