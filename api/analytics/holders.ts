@@ -47,7 +47,7 @@ const Row = rowOf({
 
 /** The page and one more holder. All other holders are sorted last, so that sums cover them for any cursor. */
 function pageStatement(input: Input): string {
-  const { isBehind, orderBy } = keyset(
+  const { behind, orderBy } = keyset(
     input,
     { columns: ['shares'], at: '{cursor_shares:Int64}' },
     { column: 'trader', at: 'unhex({cursor_trader:String})' },
@@ -64,7 +64,7 @@ FROM
     ${newestHeld('cost_basis')} AS cost_basis,
     ${newestHeld('open_fees')} AS open_fees,
     sum(realised_pnl) AS realised,
-    toBool(${isOfOutcome} AND ${isBehind}) AS is_on_page
+    toBool(${isOfOutcome} ${behind}) AS is_on_page
   FROM market_traders
   WHERE condition_id = {condition_id:FixedString(32)}
   GROUP BY trader

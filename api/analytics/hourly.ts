@@ -42,13 +42,13 @@ type Input = z.output<typeof ParametersV1> & { readonly series?: string | undefi
  */
 function pageStatement(input: Input): string {
   const key = { columns: ['hour'], at: "toDateTime({cursor_time:UInt32}, 'UTC')" };
-  const { isBehind, orderBy } = keyset(input, key);
+  const { behind, orderBy } = keyset(input, key);
   return `
 SELECT ${Row.columns}
 FROM trader_hours FINAL
 WHERE trader = {trader:FixedString(20)}
   AND hour >= toDateTime({from:UInt32}, 'UTC') AND hour <= toDateTime({to:UInt32}, 'UTC')
-  AND ${isBehind} ${marketFilter(input)}
+  ${behind} ${marketFilter(input)}
 GROUP BY hour
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}

@@ -45,21 +45,20 @@ type Key = { readonly columns: readonly string[]; readonly at: string };
 
 /**
  * SQL of a list that is sorted by `key`, greatest first, and then by `tie`, smallest first. `asc` is the exact reverse.
- * `isBehind` is the condition for rows of this page and later ones.
+ * `behind` is the condition for rows after the cursor, after AND; '' without a cursor.
  */
 export function keyset(
   { cursor, order }: { readonly cursor?: object | undefined; readonly order: 'asc' | 'desc' },
   { columns, at }: Key,
   tie?: { readonly column: string; readonly at: string },
-): { readonly isBehind: string; readonly orderBy: string } {
+): { readonly behind: string; readonly orderBy: string } {
   const [down, up, less, more] =
     order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
   const key = `(${columns.join(', ')})`;
-  const isLess = `${key} ${less} ${at}`;
-  const isBehind = tie && `(${isLess} OR (${key} = ${at} AND ${tie.column} ${more} ${tie.at}))`;
+  const isTied = tie === undefined ? '' : `OR (${key} = ${at} AND ${tie.column} ${more} ${tie.at})`;
   const sorted = columns.map((column) => `${column} ${down}`);
   return {
-    isBehind: cursor === undefined ? 'true' : (isBehind ?? isLess),
+    behind: cursor === undefined ? '' : `AND (${key} ${less} ${at} ${isTied})`,
     orderBy: [...sorted, ...(tie ? [`${tie.column} ${up}`] : [])].join(', '),
   };
 }

@@ -333,7 +333,7 @@ function statements(input: Input) {
   const [down, up] = input.order === 'desc' ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   const ranking = RANKING.map((column) => `${column} ${up}`).join(', ');
   const columns = [value, 'realised_pnl', 'volume'];
-  const { isBehind } = keyset(
+  const { behind } = keyset(
     input,
     { columns, at: `(SELECT (${columns.join(', ')}) FROM ${CURSOR_ENTRY})` },
     { column: 'trader', at: 'unhex({cursor_trader:String})' },
@@ -342,13 +342,13 @@ function statements(input: Input) {
     page: `
 SELECT ${(live ? LiveEntry : Entry).columns}
 FROM ${board}
-WHERE ${where} AND ${isBehind}
+WHERE ${where} ${behind}
 ORDER BY ${input.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {most:UInt32} OFFSET {offset:UInt32}
 ${live ? settings : FIRST_ROWS}`,
     total: `SELECT ${Total.columns} FROM ${board} WHERE ${where} ${settings}`,
     /** Entries before the page in the requested order. */
-    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${isBehind} ${settings}`,
+    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT (true ${behind}) ${settings}`,
   };
 }
 

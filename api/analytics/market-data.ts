@@ -50,12 +50,12 @@ const Row = rowOf({
 
 /** The traders of a page and the next one; FINAL merges the parts of a row. */
 function pageStatement(input: Input): string {
-  const key = { columns: ['trader'], at: 'toFixedString(unhex({cursor_trader:String}), 20)' };
-  const { isBehind, orderBy } = keyset(input, key);
+  const key = { columns: ['trader'], at: 'unhex({cursor_trader:String})' };
+  const { behind, orderBy } = keyset(input, key);
   return `
 SELECT ${Row.columns}
 FROM market_traders FINAL
-WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind}
+WHERE condition_id = {condition_id:FixedString(32)} ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}`;
 }

@@ -44,11 +44,11 @@ type Match = RowOf<typeof Row>;
 
 /** A row can occur twice. Both count towards the limit, and the next page starts after them. */
 function pageStatement(input: Input): string {
-  const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
+  const { behind, orderBy } = keyset(input, CHAIN_ORDER);
   return `
 SELECT ${Row.columns}
 FROM matches
-WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind}
+WHERE condition_id = {condition_id:FixedString(32)} ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}
 ${FEW_ROWS}`;

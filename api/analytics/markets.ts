@@ -85,7 +85,7 @@ const Row = rowOf({
 });
 
 function pageStatement(input: Input): string {
-  const { isBehind, orderBy } = keyset(
+  const { behind, orderBy } = keyset(
     input,
     { columns: ['figure'], at: '{cursor_figure:Int64}' },
     { column: 'condition_id', at: 'unhex({cursor_condition:String})' },
@@ -96,12 +96,11 @@ function pageStatement(input: Input): string {
     ...(input.series === undefined ? [] : ['series = {series:String}']),
     ...(input.event === undefined ? [] : ['event = {event:String}']),
     ...(input.q === undefined ? [] : [hasMarketWords(input.q)]),
-    isBehind,
   ];
   return `
 SELECT ${Row.columns}
 FROM (SELECT *, ${SORTS[input.sort_by]} AS figure FROM market_stats)
-WHERE ${conditions.join('\n  AND ')}
+WHERE ${conditions.join('\n  AND ')} ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}`;
 }

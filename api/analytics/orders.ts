@@ -31,12 +31,12 @@ const Row = rowOf(fillColumns);
 
 /** A row can occur twice. Both count towards the limit, and the next read starts after them. */
 function statement(input: Input): string {
-  const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
+  const { behind, orderBy } = keyset(input, CHAIN_ORDER);
   return `
 SELECT ${Row.columns}
 FROM market_bookings
 WHERE condition_id = {condition_id:FixedString(32)} AND trader = {trader:FixedString(20)}
-  AND kind = 'fill' AND ${isBehind}
+  AND kind = 'fill' ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}
 ${FEW_ROWS}`;

@@ -75,7 +75,7 @@ const Row = rowOf({
 });
 
 function pageStatement(input: Input): string {
-  const { isBehind, orderBy } = keyset(
+  const { behind, orderBy } = keyset(
     input,
     { columns: ['last_trade_at'], at: "toDateTime({cursor_time:UInt32}, 'UTC')" },
     { column: 'condition_id', at: 'unhex({cursor_condition:String})' },
@@ -84,7 +84,7 @@ function pageStatement(input: Input): string {
   return `
 SELECT ${Row.columns}
 FROM trader_markets FINAL
-WHERE ${kept(input)} AND ${isBehind}
+WHERE ${kept(input)} ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;

@@ -65,17 +65,16 @@ const CONDITIONS = {
 } as const;
 
 function pageStatement(input: Input): string {
-  const { isBehind, orderBy } = keyset(input, CHAIN_ORDER);
+  const { behind, orderBy } = keyset(input, CHAIN_ORDER);
   const names = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
   const conditions = [
     ...['trader = {trader:FixedString(20)}', "kind = 'fill'"],
     ...names.filter((name) => input[name] !== undefined).map((name) => CONDITIONS[name]),
-    isBehind,
   ];
   return `
 SELECT ${Row.columns}
 FROM bookings
-WHERE ${conditions.join(' AND ')}
+WHERE ${conditions.join(' AND ')} ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}
 ${FEW_ROWS}`;
