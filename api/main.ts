@@ -16,7 +16,7 @@ import { createStreams } from '../ingest/streams.ts';
 import { KEYS_BUCKET, openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
-import { Feed } from './feed/route.ts';
+import { Feed } from './feed/feed.ts';
 import { createLimitedServer } from './http/server.ts';
 import { createApp } from './service/app.ts';
 import { createReadiness, notReady } from './service/health.ts';

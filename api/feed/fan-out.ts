@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
 import { SessionEnd } from '../sessions/record.ts';
 import { retryBlock } from './encode.ts';
-import type { FeedEvent, FeedLog, Head, LogSink } from './feed-log.ts';
+import type { FeedLog, Head, LogEvent, LogSink } from './feed-log.ts';
 import { type Filter, FilterIndex } from './filter.ts';
 import type { Listener } from './listener.ts';
 import type { Replay } from './replay.ts';
@@ -89,7 +89,7 @@ export class FanOut implements LogSink {
     void this.#read(listener);
   }
 
-  event(event: FeedEvent, skippedAfter: Head | undefined): void {
+  event(event: LogEvent, skippedAfter: Head | undefined): void {
     if (this.listeners.size === 0) return;
     if (skippedAfter !== undefined) this.#reportSkipped(event, skippedAfter);
     const index = event.isFinality ? this.#finalIndex : this.#index;
@@ -202,7 +202,7 @@ export class FanOut implements LogSink {
     }
   }
 
-  #reportSkipped(event: FeedEvent, skippedAfter: Head): void {
+  #reportSkipped(event: LogEvent, skippedAfter: Head): void {
     for (const listener of this.listeners) {
       if (!listener.live || listener.sequence > skippedAfter.sequence) continue;
       this.#catchUp(listener, skippedAfter);

@@ -42,7 +42,7 @@ export type Head = {
 
 export type LogSink = {
   /** Called for each event added to the ring. `skippedAfter` is set if it does not directly follow the last one. */
-  event(event: FeedEvent, skippedAfter: Head | undefined): void;
+  event(event: LogEvent, skippedAfter: Head | undefined): void;
   /** Called when the stream lost messages or was recreated, so every cursor must be located again. */
   replaced(last: Head): void;
 };
@@ -139,8 +139,8 @@ export class FeedLog {
   }
 
   /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first of them. */
-  ringAfter(sequence: number, countMax: number): FeedEvent[] {
-    const events: FeedEvent[] = [];
+  ringAfter(sequence: number, countMax: number): LogEvent[] {
+    const events: LogEvent[] = [];
     for (let next = sequence + 1; events.length < countMax; next += 1) {
       const event = this.#ring.at(next);
       if (event === undefined) break;
@@ -293,7 +293,7 @@ export class FeedLog {
   }
 
   #take(message: StreamMessage): void {
-    const event = new FeedEvent(message);
+    const event = new LogEvent(message);
     const last = this.head;
     this.#ring.push(event);
     this.head = event;
@@ -345,7 +345,7 @@ function isTemporary(
 }
 
 /** An event in the ring. Its facts and frames are computed on first use and shared by all listeners. */
-export class FeedEvent implements Offered {
+export class LogEvent implements Offered {
   readonly sequence: number;
   readonly cursor: Cursor;
   /** When the stream stored it, milliseconds since the epoch. */
@@ -413,7 +413,7 @@ export function encode(
  * the messages, and drops the oldest first.
  */
 export class Ring {
-  readonly #slots: (FeedEvent | undefined)[] = [];
+  readonly #slots: (LogEvent | undefined)[] = [];
   readonly #eventsMax: number;
   readonly #bytesMax: number;
   /** Sequences of the oldest event held, and of the one after the newest. */
@@ -427,12 +427,12 @@ export class Ring {
   }
 
   /** The oldest event; undefined while the ring is empty. */
-  get oldest(): FeedEvent | undefined {
+  get oldest(): LogEvent | undefined {
     return this.at(this.#first);
   }
 
   /** Adds the newest event. If it does not follow the last one, the ring is emptied first. */
-  push(event: FeedEvent): void {
+  push(event: LogEvent): void {
     if (event.sequence !== this.#next) this.clear();
     if (this.#first === this.#next) this.#first = event.sequence;
     if (event.sequence - this.#first >= this.#eventsMax) this.#dropOldest();
@@ -444,7 +444,7 @@ export class Ring {
   }
 
   /** The event at a sequence; undefined if the ring does not hold it. */
-  at(sequence: number): FeedEvent | undefined {
+  at(sequence: number): LogEvent | undefined {
     if (sequence < this.#first || sequence >= this.#next) return undefined;
     return this.#slots[sequence % this.#eventsMax];
   }

@@ -8,7 +8,9 @@ import { instant, integer, type MarketKey, parameter } from '../http/parameters.
 import { parseCursor } from './cursor.ts';
 import { partsOf } from './encode.ts';
 import { EVENT_SCHEMAS } from './event-schemas.ts';
-import { boundsInOrder, type Feed, FILTERS, Finality, filterOf } from './route.ts';
+import type { Feed } from './feed.ts';
+import { filterOf } from './filter.ts';
+import { boundsInOrder, FILTERS, Finality } from './query.ts';
 
 type RecentCall = CallerContext & {
   readonly feed: Pick<Feed, 'recent'>;
@@ -87,10 +89,10 @@ export const recentMatches = endpoint({
   answer: Answer,
   problems: ['not_found'],
   async run({ feed, conditionOf, caller, signal }: RecentCall, given) {
-    const markets = new Set(await Promise.all(given.markets.map(conditionOf)));
+    const markets = await Promise.all(given.markets.map(conditionOf));
     const page = await feed.recent({
       ...{ from: given.from ?? undefined, limit: given.limit, withFinal: given.finality },
-      filter: { ...filterOf(given), markets },
+      filter: filterOf({ ...given, markets }),
       ...{ caller, signal },
     });
     const events = page.events.map((event) => {

@@ -39,7 +39,7 @@ export type Start = {
 };
 
 /** Events that pass a filter, in order. */
-export type Page = {
+export type RecentEvents = {
   readonly events: readonly Offered[];
   /** Cursor of the newest examined event; NO_CURSOR if there is none. */
   readonly cursor: Cursor;
@@ -82,7 +82,7 @@ const EVENT_BYTES = 200;
 const FACTS_BYTES = 850;
 /** For listeners without a filter, which need no facts. Facts take as much memory as the frame. */
 const FACTS_UNUSED: Facts = {
-  ...{ traders: [], tags: [], series: '', market: '', usdc: 0n, shares: 0n },
+  ...{ lists: [], usdc: 0n, shares: 0n },
 };
 /** The frame of a message that is never delivered: it cannot be read, or the listener does not want its kind. */
 const NO_FRAME = Buffer.alloc(0);
@@ -242,7 +242,7 @@ export class Replay {
     filter: Filter,
     reading: Reading,
     signal: AbortSignal | null,
-  ): Promise<Page> {
+  ): Promise<RecentEvents> {
     const { generation } = this.#log;
     const start = await this.locate(requested, reading);
     const head = this.#live();

@@ -1,12 +1,12 @@
 /**
  * The OpenAPI document, generated from the endpoints: the schemas that parse and type parameters and
  * responses also describe them. The event streams are not JSON endpoints, so they are described here. The
- * feed parses their parameters (feed/route.ts), and a test compares the names.
+ * feed parses their parameters (feed/query.ts), and a test compares the names.
  */
 import { z } from 'zod';
 import manifest from '../../package.json' with { type: 'json' };
 import { EVENT_SCHEMAS } from '../feed/event-schemas.ts';
-import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from '../feed/route.ts';
+import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from '../feed/query.ts';
 import type { Described } from '../http/endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from '../http/errors.ts';
 

@@ -8,8 +8,9 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { count, text } from '../analytics/schemas.ts';
+import type { Feed } from '../feed/feed.ts';
 import type { Filter } from '../feed/filter.ts';
-import { type Feed, parseStreamQuery } from '../feed/route.ts';
+import { parseStreamQuery } from '../feed/query.ts';
 import { callerOf } from '../http/caller.ts';
 import { type CallerContext, type Endpoint, endpoint } from '../http/endpoint.ts';
 import { Problem } from '../http/errors.ts';
@@ -18,7 +19,7 @@ import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/reco
 import type { Sessions } from '../sessions/sessions.ts';
 import { type Resolved, StreamStore } from './store.ts';
 import {
-  filterOf,
+  filterOfLists,
   Meta,
   NewStream,
   Stream,
@@ -236,7 +237,7 @@ export async function openStreams(options: {
     onChange: (id, record) => {
       if (record === undefined) feed.endStream(id, 'stream_deleted');
       else if (!record.enabled) feed.endStream(id, 'stream_disabled');
-      else feed.refilter(id, filterOf(record));
+      else feed.refilter(id, filterOfLists(record));
     },
   });
 
@@ -246,7 +247,7 @@ export async function openStreams(options: {
     if (record === undefined) {
       throw new Problem({ error: 'not_found', detail: 'the stream is deleted' });
     }
-    if (record.enabled) return filterOf(record);
+    if (record.enabled) return filterOfLists(record);
     const detail = 'the stream is disabled; PUT /streams/{id}/meta enables it';
     throw new Problem({ error: 'stream_disabled', detail });
   }

@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { count, text } from '../analytics/schemas.ts';
 import type { TierLimits } from '../auth/tiers.ts';
-import { effectiveTags, type Filter, filtersNothing, NO_FILTER } from '../feed/filter.ts';
-import { MARKETS_MAX } from '../feed/route.ts';
+import { type Filter, filterOf, filtersNothing } from '../feed/filter.ts';
+import { MARKETS_MAX } from '../feed/parameters.ts';
 import { ADDRESS, marketKey } from '../http/parameters.ts';
 
 const NAME_CHARACTERS_MAX = 64;
@@ -163,19 +163,13 @@ export function wireStream(record: StreamRecord, activeSessions: number): Stream
 
 type Lists = Pick<StreamRecord, 'addresses' | 'tags' | 'series' | 'markets'>;
 
-export function filterOf({ addresses, tags, series, markets }: Lists): Filter {
-  return {
-    ...NO_FILTER,
-    traders: new Set(addresses),
-    tags: new Set(effectiveTags(tags)),
-    series: new Set(series),
-    markets: new Set(markets),
-  };
+export function filterOfLists({ addresses, tags, series, markets }: Lists): Filter {
+  return filterOf({ traders: addresses, tags, series, markets });
 }
 
 /** Whether every match passes, which makes the stream "naked". */
 export function isNaked(lists: Lists): boolean {
-  return filtersNothing(filterOf(lists));
+  return filtersNothing(filterOfLists(lists));
 }
 
 /** The first list that is longer than the tier allows. */

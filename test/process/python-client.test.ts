@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { encodeMatch } from '../../api/feed/encode.ts';
-import { factsOf } from '../../api/feed/filter.ts';
+import { filteredOf } from '../../api/feed/filter.ts';
 import type { JsonSchema } from '../../api/service/openapi.ts';
 import { OPEN_API } from '../../apps/reference/document.ts';
 import { get } from '../support/api-harness.ts';
@@ -121,7 +121,7 @@ for name, source in json.load(sys.stdin):
   });
 
   test('creates a managed stream and listens to it', async () => {
-    const { traders } = factsOf(match(published + 1));
+    const { traders } = filteredOf(match(published + 1));
     const listening = run(`
 created = client.post("/streams", {"name": "mine", "addresses": ${JSON.stringify(traders)}})
 print(json.dumps(next(iter(client.stream(created["id"]))).__dict__))`);

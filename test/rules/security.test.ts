@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
-import { ADDRESSES_MAX } from '../../api/feed/route.ts';
+import { ADDRESSES_MAX } from '../../api/feed/parameters.ts';
 import { createLimitedServer, type ServerLimits } from '../../api/http/server.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { openSlowConnections, sendBadRequests } from '../release/attack.ts';

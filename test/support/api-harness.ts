@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import pino from 'pino';
 import { generateKey, hashKey, KeyRecord, openKeys, storeKey } from '../../api/auth/keys.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
-import { Feed } from '../../api/feed/route.ts';
+import { Feed } from '../../api/feed/feed.ts';
 import type { Tier } from '../../api/http/caller.ts';
 import { type AppOptions, createApp } from '../../api/service/app.ts';
 import { createReadiness } from '../../api/service/health.ts';

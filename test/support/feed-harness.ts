@@ -13,8 +13,8 @@ import express from 'express';
 import pino from 'pino';
 import { requireKey } from '../../api/auth/authenticate.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
-import { factsOf } from '../../api/feed/filter.ts';
-import { Feed, type FeedOptions } from '../../api/feed/route.ts';
+import { Feed, type FeedOptions } from '../../api/feed/feed.ts';
+import { filteredOf } from '../../api/feed/filter.ts';
 import type { Caller } from '../../api/http/caller.ts';
 import { Tier } from '../../api/http/caller.ts';
 import { problemHandler } from '../../api/http/errors.ts';
@@ -26,7 +26,6 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter } from '../../infra/nats/writer.ts';
 import {
-  type Address,
   encodeFeedEvent,
   FEED_FINAL_SUBJECT,
   FEED_MATCH_SUBJECT,
@@ -118,11 +117,9 @@ export async function publishFinal(
   const writer = await openWriter(nats, { stream });
   for (const match of matches) {
     const { id: matchId } = message(stream, match);
-    const { traders, tags, series, usdc, shares } = factsOf(match);
     const final: FeedFinal = {
       ...{ kind: 'final', blockNumber: 77, matchId, txHash: match.txHash, detectedAtMs: 0 },
-      ...{ conditionId: match.conditionId, traders: traders as Address[], tags: [...tags] },
-      ...{ seriesSlug: series, usdc, shares },
+      ...filteredOf(match),
     };
     const id = feedSequelId('final', matchId);
     const subject = stream === 'FEED' ? FEED_FINAL_SUBJECT : `${stream}.final`;
@@ -139,11 +136,9 @@ export async function publishSequel(
 ): Promise<void> {
   const writer = await openWriter(nats, { stream: 'FEED' });
   const { id: matchId } = message('FEED', match);
-  const { traders, tags, series, usdc, shares } = factsOf(match);
   const data = encodeFeedEvent({
     ...{ ...what, matchId, txHash: match.txHash, detectedAtMs: 0 },
-    ...{ conditionId: match.conditionId, traders: traders as Address[], tags: [...tags] },
-    ...{ seriesSlug: series, usdc, shares },
+    ...filteredOf(match),
   });
   const subject = what.kind === 'void' ? FEED_VOID_SUBJECT : FEED_RESTORED_SUBJECT;
   await writer.append({ id: feedSequelId(what.kind, matchId), subject, data });

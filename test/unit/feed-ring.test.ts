@@ -1,11 +1,11 @@
 // Compares the ring of the newest events with a simple list.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FeedEvent, Ring } from '../../api/feed/feed-log.ts';
+import { LogEvent, Ring } from '../../api/feed/feed-log.ts';
 
-function event(sequence: number, bytes: number): FeedEvent {
+function event(sequence: number, bytes: number): LogEvent {
   const fields = { sequence, subject: 'feed.match', data: new Uint8Array(bytes), timestampMs: 0 };
-  return new FeedEvent({ ...fields, messageId: `id-${sequence}`, header: () => '' });
+  return new LogEvent({ ...fields, messageId: `id-${sequence}`, header: () => '' });
 }
 
 describe('Ring', () => {
@@ -17,7 +17,7 @@ describe('Ring', () => {
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 8 }), fc.nat(120), (given, count, bytesMax) => {
         const ring = new Ring(count, bytesMax);
-        let kept: FeedEvent[] = [];
+        let kept: LogEvent[] = [];
         let sequence = 0;
         for (const { jump, bytes } of given) {
           sequence += jump;

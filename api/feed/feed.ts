@@ -1,5 +1,5 @@
 /**
- * `GET /v1/stream/orders`: its parameters, and the feed of one api process, which managed streams also use.
+ * The feed of one api process: serves `GET /v1/stream/orders` and managed streams.
  * This file combines the log (feed-log.ts), resuming (replay.ts), the listeners (fan-out.ts) and their
  * connections. Invariant: a client gets every event after its cursor that passes its filter, once and in
  * order, or a `gap` where events are missing.
@@ -7,7 +7,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
-import { z } from 'zod';
 import {
   type Nats,
   NatsUnavailableError,
@@ -17,33 +16,18 @@ import { createCallerSlots, TooManyWaitingError } from '../../infra/slots.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { type Caller, callerOf } from '../http/caller.ts';
 import { Problem, unavailable } from '../http/errors.ts';
-import { ADDRESS, flag, type MarketKey, parse, parseMarketKey } from '../http/parameters.ts';
+import type { MarketKey } from '../http/parameters.ts';
 import { abortedWith } from '../http/routes.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
-import { parseCursor } from './cursor.ts';
-import { type Format, retryBlock } from './encode.ts';
+import { retryBlock } from './encode.ts';
 import { FanOut, type FeedFigures } from './fan-out.ts';
 import { FeedLog } from './feed-log.ts';
-import { effectiveTags, type Filter, type Fraction, filtersNothing } from './filter.ts';
+import { type Filter, filtersNothing } from './filter.ts';
 import { Listener } from './listener.ts';
-import { type Page, type Reading, Replay } from './replay.ts';
-
-/** A request for an event stream. */
-export type FeedRequest = {
-  readonly format: Format;
-  /** The cursor after which delivery starts; 0 = from now on. */
-  readonly requested: bigint;
-  /** The managed stream; null = the order feed. */
-  readonly streamId: string | null;
-  /** Whether the client wants `final` events. */
-  readonly withFinal: boolean;
-  /** If `requested` is 0, delivery starts with this many earlier matches. */
-  readonly last: number;
-  /** Returns the current filter. Throws Problem if the stream cannot be listened to. */
-  readonly filter: () => Filter;
-};
+import { type FeedRequest, parseFeedQuery } from './query.ts';
+import { type Reading, type RecentEvents, Replay } from './replay.ts';
 
 /** A request for a page of the feed. */
 type RecentRequest = {
@@ -132,9 +116,8 @@ export class Feed {
   /** The order feed. Mount behind `requireKey`. `conditionOf` rejects with Problem 404 for an unknown market. */
   handler(conditionOf: (market: MarketKey) => Promise<string>): RequestHandler {
     return async (request, response) => {
-      const { marketKeys, ...query } = parseFeedQuery(request.query, request.get('Last-Event-ID'));
-      const markets = new Set(await Promise.all(marketKeys.map(conditionOf)));
-      const filter = { ...query.filter, markets };
+      const query = parseFeedQuery(request.query, request.get('Last-Event-ID'));
+      const filter = query.filterOf(await Promise.all(query.marketKeys.map(conditionOf)));
       await this.serve({ ...query, filter: () => filter, streamId: null }, request, response);
     };
   }
@@ -176,7 +159,7 @@ export class Feed {
    * The events that a stream would send up to now, with at most `limit` matches: those after a cursor or a time, or by
    * default the newest. Throws Problem 429 and 503, and the signal's reason.
    */
-  async recent(request: RecentRequest): Promise<Page> {
+  async recent(request: RecentRequest): Promise<RecentEvents> {
     const { from, caller, signal } = request;
     this.#requireServed(typeof from === 'bigint' ? from : 0n);
     try {
@@ -192,7 +175,7 @@ export class Feed {
     }
   }
 
-  async #page({ from, limit, filter, withFinal, signal }: RecentRequest): Promise<Page> {
+  async #page({ from, limit, filter, withFinal, signal }: RecentRequest): Promise<RecentEvents> {
     const reading: Reading = {
       ...{ format: 'json', withFinal, isFiltered: !filtersNothing(filter) },
     };
@@ -297,260 +280,4 @@ async function orUnavailable<Result>(read: () => Promise<Result>): Promise<Resul
     }
     throw unavailable('the order feed cannot be read now', error);
   }
-}
-
-type Query = Readonly<Record<string, unknown>>;
-type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal' | 'last'> & {
-  /** Without its markets. */
-  readonly filter: Filter;
-  readonly marketKeys: readonly MarketKey[];
-};
-
-const MICRO = 1_000_000n;
-const LIST_ENTRIES_MAX = 5_000;
-/** As many as fit into the 16 KiB of a request's headers. */
-export const ADDRESSES_MAX = 350;
-/** Each market may need a lookup. */
-export const MARKETS_MAX = 100;
-const LAST_MAX = 1_000;
-/** Limits the size of computed numbers, far beyond any real amount. */
-const EXPONENT_MAX = 40;
-const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
-
-/**
- * A comma-separated list. The parameter may also be repeated. An empty list is an error, because as a
- * filter it would let everything through.
- */
-const List = z
-  .union([z.string(), z.array(z.string())])
-  .transform((given) =>
-    [given]
-      .flat()
-      .flatMap((part) => part.split(','))
-      .map((part) => part.trim().toLowerCase())
-      .filter((part) => part !== ''),
-  )
-  .pipe(z.array(z.string()).min(1, 'must not be empty').max(LIST_ENTRIES_MAX));
-
-const Addresses = List.pipe(
-  z
-    .array(
-      z
-        .string()
-        .regex(/^0x[0-9a-f]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits'),
-    )
-    .max(ADDRESSES_MAX, `must be at most ${ADDRESSES_MAX}; a managed stream takes more`),
-);
-
-const Markets = List.pipe(
-  z
-    .array(
-      z.string().transform((text, context) => {
-        const key = parseMarketKey(text);
-        if (key !== undefined) return key;
-        context.addIssue({
-          code: 'custom',
-          message: 'must be a market id, a condition id or a slug',
-        });
-        return z.NEVER;
-      }),
-    )
-    .max(MARKETS_MAX),
-);
-
-export const Finality = flag
-  .default(false)
-  .describe('true: also send `event: final` when a delivered match is in a final block');
-
-const Decimal = z
-  .string('must be given once')
-  .transform((text, context) => {
-    const fraction = parseDecimal(text);
-    if (fraction !== undefined) return fraction;
-    context.addIssue({ code: 'custom', message: 'must be a decimal number of 0 or more' });
-    return z.NEVER;
-  })
-  .optional();
-
-const Price = Decimal.refine(
-  (bound) => bound === undefined || bound.numerator <= 100n * bound.denominator,
-  'must be from 0 to 100',
-);
-
-const CURSOR = { type: 'string' as const, pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
-/** The header Last-Event-ID. */
-export const LAST_EVENT_ID = { ...CURSOR, description: 'cursor to resume after' };
-
-const LastEventId = z
-  .string('must be given once')
-  .transform((text, context) => {
-    const requested = text === '' ? 0n : parseCursor(text);
-    if (requested !== undefined) return requested;
-    context.addIssue({ code: 'custom', message: 'must be the id of an event of this feed' });
-    return z.NEVER;
-  })
-  .optional()
-  .meta({ ...CURSOR, description: 'the same as Last-Event-ID, which takes precedence' });
-
-const Last = z
-  .string('must be given once')
-  .regex(/^\d{1,4}$/, `must be a number from 0 to ${LAST_MAX}`)
-  .transform(Number)
-  .refine((count) => count <= LAST_MAX, `must be a number from 0 to ${LAST_MAX}`)
-  .default(0)
-  .meta({
-    ...{ type: 'integer', minimum: 0, maximum: LAST_MAX },
-    description:
-      'start with this many of the newest matches that pass the filter; a cursor takes precedence',
-  });
-
-/** Parameters of every event stream. */
-export const StreamQuery = z.strictObject({
-  ...{ finality: Finality, last: Last, lastEventId: LastEventId },
-});
-
-const SLUG = { type: 'string', minLength: 1 };
-const AMOUNT = { type: 'number', minimum: 0 };
-const PERCENT = { ...AMOUNT, maximum: 100 };
-
-/** The filters of the order feed, with their descriptions. An absent filter lets everything pass. */
-export const FILTERS = {
-  traders: listed(
-    Addresses,
-    `at most ${ADDRESSES_MAX} wallet addresses (a managed stream takes more); only matches that involve one of them`,
-    { type: 'string', pattern: ADDRESS.source },
-    ADDRESSES_MAX,
-  ),
-  tags: listed(List, 'tags of markets, in any letter case', SLUG),
-  series: listed(List, 'series slugs, in any letter case', SLUG),
-  markets: listed(
-    Markets,
-    `at most ${MARKETS_MAX} markets by id, condition id or slug; an unknown market returns 404`,
-    SLUG,
-    MARKETS_MAX,
-  ),
-  min_usdc: Decimal.meta({ ...AMOUNT, description: 'minimum value of the taker order, USDC' }),
-  max_usdc: Decimal.meta({ ...AMOUNT, description: 'maximum value of the taker order, USDC' }),
-  min_shares: Decimal.meta({ ...AMOUNT, description: 'minimum shares of the taker order' }),
-  max_shares: Decimal.meta({ ...AMOUNT, description: 'maximum shares of the taker order' }),
-  min_price: Price.meta({
-    ...{ ...PERCENT, description: 'minimum execution price of the taker, 0 to 100' },
-  }),
-  max_price: Price.meta({
-    ...{ ...PERCENT, description: 'maximum execution price of the taker, 0 to 100' },
-  }),
-};
-type Filters = z.output<z.ZodObject<typeof FILTERS>>;
-
-/** An optional list. */
-function listed<Entry>(
-  list: z.ZodType<Entry[]>,
-  description: string,
-  items: object,
-  maxItems = LIST_ENTRIES_MAX,
-) {
-  return list
-    .optional()
-    .transform((given) => given ?? [])
-    .meta({
-      ...{ type: 'array', minItems: 1, maxItems, items },
-      description: `${description}; comma-separated`,
-    });
-}
-
-/** Rejects a minimum above its maximum. */
-export function boundsInOrder(query: Filters, context: z.RefinementCtx): void {
-  for (const name of ['usdc', 'shares', 'price'] as const) {
-    const min = query[`min_${name}`];
-    const max = query[`max_${name}`];
-    if (min === undefined || max === undefined) continue;
-    if (min.numerator * max.denominator > max.numerator * min.denominator) {
-      const message = `must not be above max_${name}`;
-      context.addIssue({ code: 'custom', path: [`min_${name}`], message });
-    }
-  }
-}
-
-export const OrdersQuery = z
-  .strictObject({
-    ...FILTERS,
-    format: z
-      .literal('json', 'must be json, or absent for the compact form')
-      .optional()
-      .meta({
-        ...{ type: 'string', enum: ['json'] },
-        description: 'json: objects with named fields; default: the compact form',
-      }),
-    ...StreamQuery.shape,
-  })
-  .superRefine(boundsInOrder);
-
-/**
- * Parses the query and the Last-Event-ID header, which takes precedence over `lastEventId`. An empty
- * header counts as absent. An unknown parameter is an error, because a misspelt filter would let
- * everything through. Throws Problem 400 with all issues.
- */
-export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefined): FeedQuery {
-  const data = parse(OrdersQuery, withHeader(query, lastEventIdHeader));
-  return {
-    format: data.format ?? 'compact',
-    requested: data.lastEventId ?? 0n,
-    withFinal: data.finality,
-    last: data.last,
-    marketKeys: data.markets,
-    filter: filterOf(data),
-  };
-}
-
-/** The filter without its markets, which must be looked up. */
-export function filterOf(given: Filters): Filter {
-  return {
-    traders: new Set(given.traders),
-    tags: new Set(effectiveTags(given.tags)),
-    series: new Set(given.series),
-    markets: new Set(),
-    usdcMin: microAtLeast(given.min_usdc),
-    usdcMax: microAtMost(given.max_usdc),
-    sharesMin: microAtLeast(given.min_shares),
-    sharesMax: microAtMost(given.max_shares),
-    priceMin: given.min_price ?? null,
-    priceMax: given.max_price ?? null,
-  };
-}
-
-/** The query of a managed stream. Throws like `parseFeedQuery`. */
-export function parseStreamQuery(
-  query: Query,
-  lastEventIdHeader: string | undefined,
-): Pick<FeedRequest, 'requested' | 'withFinal' | 'last'> {
-  const data = parse(StreamQuery, withHeader(query, lastEventIdHeader));
-  return { requested: data.lastEventId ?? 0n, withFinal: data.finality, last: data.last };
-}
-
-function withHeader(query: Query, header = ''): Query {
-  if (header === '') return query;
-  parse(z.object({ 'Last-Event-ID': LastEventId }), { 'Last-Event-ID': header });
-  return { ...query, lastEventId: header };
-}
-
-/** The exact value of a decimal such as `0.5`, `12` or `1e-05`; undefined if it is not one. */
-function parseDecimal(text: string): Fraction | undefined {
-  const [, whole = '', fraction = '', exponent = '0'] = DECIMAL.exec(text) ?? [];
-  const shift = Number(exponent) - fraction.length;
-  if (whole + fraction === '' || Math.abs(Number(exponent)) > EXPONENT_MAX) return undefined;
-  const digits = BigInt(whole + fraction);
-  return shift >= 0
-    ? { numerator: digits * 10n ** BigInt(shift), denominator: 1n }
-    : { numerator: digits, denominator: 10n ** BigInt(-shift) };
-}
-
-// Rounds up: a whole number of micro-units reaches the bound exactly when it reaches the rounded bound.
-function microAtLeast(bound: Fraction | undefined): bigint | null {
-  if (bound === undefined) return null;
-  return (bound.numerator * MICRO + bound.denominator - 1n) / bound.denominator;
-}
-
-// Rounds down, for the same reason.
-function microAtMost(bound: Fraction | undefined): bigint | null {
-  return bound === undefined ? null : (bound.numerator * MICRO) / bound.denominator;
 }
