@@ -14,16 +14,10 @@ import type { RequestHandler, Response } from 'express';
 import { Problem } from '../api/http/errors.ts';
 import { asDocument, type Mount } from '../api/http/mount.ts';
 import { codingFor } from '../api/http/response.ts';
+import { VIEWS } from './web/views.ts';
 
 const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';
-
-/** Paths of the page, which does its own routing. */
-const PAGE_PATHS = [
-  ...['/', '/markets', '/leaderboard', '/tape', '/following', '/compare', '/manage/streams'],
-  // Also as the API names them.
-  ...['/trader/:address', '/traders/:address', '/market/:id', '/markets/:id'],
-];
 
 /** Allows only this host, and no inline script or style. */
 const CONTENT_SECURITY_POLICY = [
@@ -88,7 +82,7 @@ export function pageMount(facts: PageFacts): Mount {
   return {
     ready: pageOnce,
     files: { [`${ASSETS}:name`]: assetHandler },
-    open: Object.fromEntries(PAGE_PATHS.map((path) => [path, [asDocument, page]])),
+    open: Object.fromEntries(VIEWS.map(({ path }) => [path, [asDocument, page]])),
     // The page shows the 404 itself.
     unknown: (request, response, next) =>
       asDocument(request, response, () => page(request, response, next)),

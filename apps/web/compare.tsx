@@ -43,9 +43,6 @@ function choose(addresses: readonly string[]): void {
 export function Compare() {
   const addresses = chosen();
   const refresh = useTicks(REFRESH_MS);
-  useEffect(() => {
-    document.title = 'Compare traders – Fillstream';
-  }, []);
   return (
     <article class="compare">
       <div class="head">

@@ -1,5 +1,4 @@
 /** What the user follows: traders with their holdings, markets, and the live tape of these traders. */
-import { useEffect } from 'preact/hooks';
 import { AlertSwitch } from './alerts.tsx';
 import type { Candles, MarketDetail, Position, Positions, Traders } from './answers.ts';
 import { fillstream } from './client.ts';
@@ -26,9 +25,6 @@ const DAY = 86_400;
 export function Following() {
   const traders = followed.trader.value;
   const markets = followed.market.value;
-  useEffect(() => {
-    if (traders.length === 0) document.title = 'Following – Fillstream';
-  }, [traders.length]);
   if (traders.length === 0 && markets.length === 0) {
     return (
       <section class="nothing">

@@ -1,6 +1,5 @@
 /** The home view: active markets, top traders and the biggest trades. */
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
 import type { BiggestTrades, LeaderboardV2, MarketEntry, Markets } from './answers.ts';
 import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
 import { cents } from './format.ts';
@@ -15,9 +14,6 @@ const CHANGE = { ...MARKET.change, title: '24 h' };
 
 export function Home() {
   const refresh = useTicks(REFRESH_MS);
-  useEffect(() => {
-    document.title = 'Fillstream';
-  }, []);
   return (
     <div class="home">
       <h1 class="hidden">Markets and traders now</h1>

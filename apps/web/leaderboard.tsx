@@ -1,5 +1,5 @@
 /** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board is recomputed. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
 import { Choice, Pager } from './controls.tsx';
@@ -16,7 +16,7 @@ import {
 import { count, span } from './format.ts';
 import { key } from './key.ts';
 import { setQuery } from './route.ts';
-import { viewKeys } from './shortcuts.ts';
+import { numberKeys, useViewKeys } from './shortcuts.ts';
 import { boardAgeMs, status } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { TRADER } from './trader-name.tsx';
@@ -95,18 +95,7 @@ function pageSize(): number {
 }
 
 export function Leaderboard() {
-  useEffect(() => {
-    document.title = 'Leaderboard – Fillstream';
-    viewKeys.value = Object.fromEntries(
-      TIME_FRAMES.map((frame, index) => [
-        String(index + 1),
-        () => setQuery({ time_frame: frame, offset: '' }),
-      ]),
-    );
-    return () => {
-      viewKeys.value = {};
-    };
-  }, []);
+  useViewKeys(numberKeys(TIME_FRAMES, (time_frame) => settings.set({ time_frame })));
   const frame = settings.get('time_frame');
   const refreshedAt = status.value?.boards.find((one) => one.time_frame === frame)?.refreshed_at;
   // The first status must not load the board again.

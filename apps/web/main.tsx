@@ -1,7 +1,7 @@
 /** Entry point of the page: shows the view of the current route, or asks for a key. */
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-import { render } from 'preact';
+import { type ComponentChildren, render } from 'preact';
 import { Compare } from './compare.tsx';
 import { Following } from './following.tsx';
 import { Home } from './home.tsx';
@@ -16,13 +16,27 @@ import { openShortcuts } from './shortcuts.ts';
 import { Streams } from './streams.tsx';
 import { Tape } from './tape.tsx';
 import { openTheme } from './theme.ts';
+import { useViewTitle } from './title.ts';
 import { Trader } from './trader.tsx';
+import type { ViewName } from './views.ts';
 
 openTheme();
 openRoute();
 openShortcuts();
 
-const STREAMS_NEED_A_KEY = 'Streams belong to an account, so they need a key.';
+const COMPONENTS: Readonly<
+  Record<ViewName, (props: { readonly id: string }) => ComponentChildren>
+> = {
+  home: Home,
+  markets: Markets,
+  leaderboard: Leaderboard,
+  tape: Tape,
+  following: Following,
+  streams: Streams,
+  compare: Compare,
+  trader: Trader,
+  market: Market,
+};
 
 /** Remounts the view when the key changes, so that no request uses the old one. */
 function Page() {
@@ -30,29 +44,13 @@ function Page() {
 }
 
 function View() {
-  const at = route.value;
-  switch (at.view) {
-    case 'home':
-      return <Home />;
-    case 'markets':
-      return <Markets />;
-    case 'leaderboard':
-      return <Leaderboard />;
-    case 'streams':
-      return key.value === '' ? <KeyPrompt why={STREAMS_NEED_A_KEY} /> : <Streams />;
-    case 'compare':
-      return <Compare />;
-    case 'following':
-      return <Following />;
-    case 'tape':
-      return <Tape />;
-    case 'trader':
-      return <Trader key={at.id} address={at.id} />;
-    case 'market':
-      return <Market key={at.id} id={at.id} />;
-    default:
-      return <Nothing title="Page not found">There is nothing at this address.</Nothing>;
+  const { view, id } = route.value;
+  useViewTitle();
+  if (view === 'unknown') {
+    return <Nothing title="Page not found">There is nothing at this address.</Nothing>;
   }
+  const Component = COMPONENTS[view];
+  return <Component key={id} id={id} />;
 }
 
 const root = document.querySelector('#page');

@@ -19,8 +19,9 @@ import { HoldersBySide, labelOf, Siblings, WinnersAndLosers } from './market-tra
 import { Change, marketPath, Shares } from './markets.tsx';
 import { remember } from './recent.ts';
 import { query, setQuery } from './route.ts';
-import { viewKeys } from './shortcuts.ts';
+import { numberKeys, useViewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
+import { useTitle } from './title.ts';
 import { type Answered, Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 10_000;
@@ -60,17 +61,12 @@ export function Market({ id }: { readonly id: string }) {
   });
   const market = detail.data?.market;
   const question = market?.question || `Market ${id}`;
+  useTitle(question);
+  useViewKeys(numberKeys(RANGE_NAMES, (range) => setQuery({ range })));
   useEffect(() => {
-    document.title = `${question} – Fillstream`;
     if (market !== undefined) {
       remember({ kind: 'market', path: marketPath(market), title: question });
     }
-    viewKeys.value = Object.fromEntries(
-      RANGE_NAMES.map((name, index) => [String(index + 1), () => setQuery({ range: name })]),
-    );
-    return () => {
-      viewKeys.value = {};
-    };
   }, [question, market?.condition_id]);
   if (detail.data === undefined || market === undefined) {
     return (

@@ -1,5 +1,5 @@
 /** The list of markets: one page for the settings in the URL, under the API's parameter names. */
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import type { Markets as Answer, Market, MarketEntry } from './answers.ts';
 import { Choice, CursorPager, TypedField } from './controls.tsx';
 import { Ago, Usdc } from './figures.tsx';
@@ -100,9 +100,6 @@ const COLUMNS: readonly Column<MarketEntry>[] = [
 ];
 
 export function Markets() {
-  useEffect(() => {
-    document.title = 'Markets – Fillstream';
-  }, []);
   const path = `/v2/markets?limit=${PAGE_SIZE}&${parametersOf(settings, NAMES)}`;
   const answer = useAnswer<Answer>(path, { refresh: useTicks(REFRESH_MS) });
   const { data } = answer;

@@ -10,6 +10,7 @@ import { type Recent, recent } from './recent.ts';
 import { go, REFERENCE, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
 import { Problem, useSearch } from './use-answer.tsx';
+import { VIEWS } from './views.ts';
 
 /** Results per kind. */
 const HITS_MAX = 8;
@@ -17,13 +18,9 @@ const QUERY_LENGTH_MAX = 300;
 const KEYS = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘ K' : 'Ctrl K';
 
 const PLACES: readonly Item[] = [
-  { path: '/', title: 'Home', sub: 'h' },
-  { path: '/markets', title: 'Markets', sub: 'o' },
-  { path: '/leaderboard', title: 'Leaderboard', sub: 'l' },
-  { path: '/tape', title: 'Tape', sub: 't' },
-  { path: '/following', title: 'Following', sub: 'f' },
-  { path: '/manage/streams', title: 'Streams', sub: 'm' },
-  { path: '/compare', title: 'Compare traders', sub: '' },
+  ...VIEWS.flatMap(({ path, title, key = '' }) =>
+    title === undefined ? [] : [{ path, title, sub: key }],
+  ),
   { path: REFERENCE, title: 'API reference', sub: '' },
 ];
 

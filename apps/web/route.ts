@@ -3,26 +3,17 @@
  * inside the page do not reload it.
  */
 import { signal } from '@preact/signals';
+import { VIEWS, type ViewName } from './views.ts';
 
-export type Route =
-  | {
-      readonly view:
-        | 'home'
-        | 'markets'
-        | 'leaderboard'
-        | 'tape'
-        | 'following'
-        | 'compare'
-        | 'streams'
-        | 'unknown';
-    }
-  | { readonly view: 'trader' | 'market'; readonly id: string };
-
-type ListView = Exclude<Route, { readonly id: string }>['view'];
+type Route = {
+  readonly view: ViewName | 'unknown';
+  /** Of the trader or market that the view shows, otherwise ''. */
+  readonly id: string;
+};
 
 export const REFERENCE = '/docs';
 
-export const route = signal<Route>({ view: 'home' });
+export const route = signal<Route>({ view: 'home', id: '' });
 export const query = signal(new URLSearchParams());
 
 export function openRoute(): void {
@@ -70,22 +61,12 @@ function read(): void {
   route.value = routeOf(location.pathname);
 }
 
-const VIEWS: ReadonlyMap<string, ListView> = new Map([
-  ['/', 'home'],
-  ['/markets', 'markets'],
-  ['/leaderboard', 'leaderboard'],
-  ['/tape', 'tape'],
-  ['/following', 'following'],
-  ['/compare', 'compare'],
-  ['/manage/streams', 'streams'],
-]);
-
 export function routeOf(path: string): Route {
   const [, first = '', ...rest] = path.split('/');
   const id = decoded(rest.join('/'));
-  if (first === 'trader' || (first === 'traders' && id !== '')) return { view: 'trader', id };
-  if (first === 'market' || (first === 'markets' && id !== '')) return { view: 'market', id };
-  return { view: VIEWS.get(path) ?? 'unknown' };
+  const of = VIEWS.find((view) => view.path === `/${first}/:id`);
+  if (of !== undefined && id !== '') return { view: of.name, id };
+  return { view: VIEWS.find((view) => view.path === path)?.name ?? 'unknown', id: '' };
 }
 
 /** Returns malformed text unchanged: the server's error explains it. */

@@ -9,14 +9,10 @@ import { REFERENCE, route } from './route.ts';
 import { helpOpen, SHORTCUTS } from './shortcuts.ts';
 import { StatusStrip } from './status-strip.tsx';
 import { nextTheme, theme } from './theme.ts';
+import { VIEWS } from './views.ts';
 
-const VIEWS = [
-  { view: 'markets', path: '/markets', title: 'Markets' },
-  { view: 'leaderboard', path: '/leaderboard', title: 'Leaderboard' },
-  { view: 'tape', path: '/tape', title: 'Tape' },
-  { view: 'following', path: '/following', title: 'Following' },
-  { view: 'streams', path: '/manage/streams', title: 'Streams' },
-] as const;
+/** The brand is the link to the home view. */
+const LINKS = VIEWS.filter(({ name, key }) => key !== undefined && name !== 'home');
 
 const THEME_SIGNS = { auto: '◐', light: '☀', dark: '☾' } as const;
 
@@ -37,8 +33,8 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           <span>Fillstream</span>
         </a>
         <nav aria-label="Views">
-          {VIEWS.map(({ view, path, title }) => (
-            <a key={view} href={path} aria-current={route.value.view === view ? 'page' : undefined}>
+          {LINKS.map(({ name, path, title }) => (
+            <a key={name} href={path} aria-current={route.value.view === name ? 'page' : undefined}>
               {title}
             </a>
           ))}

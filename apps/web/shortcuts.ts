@@ -3,14 +3,35 @@
  * browser's own shortcuts keep working. Lists mark their links with `data-row` to support j and k.
  */
 import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
 import { canRead } from './key.ts';
 import { go } from './route.ts';
+import { VIEWS } from './views.ts';
 
 export const helpOpen = signal(false);
 export const paletteOpen = signal(false);
 
+type Actions = Readonly<Record<string, () => void>>;
+
 /** Shortcuts of the current view: key → action. */
-export const viewKeys = signal<Readonly<Record<string, () => void>>>({});
+let viewKeys: Actions = {};
+
+/** Sets the shortcuts of a view. The actions that it mounts with stay. */
+export function useViewKeys(actions: Actions): void {
+  useEffect(() => {
+    viewKeys = actions;
+    return () => {
+      viewKeys = {};
+    };
+  }, []);
+}
+
+/** Chooses one of a list by its number. */
+export function numberKeys<Name>(names: readonly Name[], choose: (name: Name) => void): Actions {
+  return Object.fromEntries(names.map((name, index) => [String(index + 1), () => choose(name)]));
+}
+
+const KEYED = VIEWS.filter((view) => view.key !== undefined);
 
 export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = [
   ['Ctrl K, ⌘ K, /', 'find a market or a trader'],
@@ -18,20 +39,12 @@ export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = 
   ['Enter', 'open the row'],
   ['1 … 6', 'time frame of the leaderboard, range of a market'],
   ['Space', 'pause or resume (tape)'],
-  ['h, o, l, t, f, m', 'home, markets, leaderboard, tape, following, my streams'],
+  [
+    KEYED.map(({ key }) => key).join(', '),
+    KEYED.map(({ title = '', help = title.toLowerCase() }) => help).join(', '),
+  ],
   ['?', 'this list'],
 ];
-
-const PLACES: Readonly<Record<string, string>> = {
-  ...{
-    h: '/',
-    o: '/markets',
-    l: '/leaderboard',
-    t: '/tape',
-    f: '/following',
-    m: '/manage/streams',
-  },
-};
 
 export function openShortcuts(): void {
   addEventListener('keydown', (event) => {
@@ -55,10 +68,10 @@ function isPaletteKey({ altKey, ctrlKey, metaKey, shiftKey, key }: KeyboardEvent
 }
 
 function actionOf(key: string): (() => void) | undefined {
-  const own = viewKeys.value[key];
+  const own = viewKeys[key];
   if (own !== undefined) return own;
-  const place = PLACES[key];
-  if (place !== undefined) return () => go(place);
+  const view = VIEWS.find((one) => one.key === key);
+  if (view !== undefined) return () => go(view.path);
   if (key === '/') {
     return () => {
       paletteOpen.value = true;

@@ -1,11 +1,13 @@
 /** The account's managed streams: list, create, edit, watch and delete, with the tier's quotas and the sessions. */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
 import { fillstream } from './client.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
 import { Tile } from './figures.tsx';
 import { count, shortAddress, span } from './format.ts';
+import { key } from './key.ts';
+import { KeyPrompt } from './key-prompt.tsx';
 import { query, setQuery } from './route.ts';
 import { SessionTables } from './sessions.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
@@ -15,6 +17,11 @@ const REFRESH_MS = 4_000;
 const ENDED_SHOWN = 20;
 
 export function Streams() {
+  if (key.value !== '') return <OwnStreams />;
+  return <KeyPrompt why="Streams belong to an account, so they need a key." />;
+}
+
+function OwnStreams() {
   const watched = query.value.get('watch');
   const ticks = useTicks(REFRESH_MS);
   const [changes, setChanges] = useState(0);
@@ -23,9 +30,6 @@ export function Streams() {
   const sessions = useAnswer<Sessions>('/sessions', { refresh });
   const ended = useAnswer<EndedSessions>(`/sessions/history?limit=${ENDED_SHOWN}`, { refresh });
   const account = useAnswer<Account>('/v2/user/me');
-  useEffect(() => {
-    if (watched === null) document.title = 'Streams – Fillstream';
-  }, [watched]);
   const changed = () => setChanges((last) => last + 1);
   if (watched !== null) {
     // What its rows show depends on its traders.

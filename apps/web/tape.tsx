@@ -17,13 +17,14 @@ import {
   settingsOf,
 } from './filters.tsx';
 import { count, nameOf, span, timeText } from './format.ts';
-import { viewKeys } from './shortcuts.ts';
+import { useViewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { type Column, Table } from './table.tsx';
 import { TapeList, TapeMarket } from './tape-list.tsx';
 import { TapePresets } from './tape-presets.tsx';
 import { TapeSound } from './tape-sound.ts';
 import { type Open, type Participant, type Row, TapeStore } from './tape-store.ts';
+import { useTitle } from './title.ts';
 import { Problem } from './use-answer.tsx';
 
 const FILTERS: readonly Filter[] = [
@@ -110,13 +111,8 @@ export function LiveTape(props: {
   // A row of an earlier stream is not in this list.
   const chosen = choice?.of === store ? choice.row : undefined;
   useEffect(() => () => store.close(), [store]);
-  useEffect(() => {
-    document.title = `${title} – Fillstream`;
-    viewKeys.value = { ' ': () => setPaused((last) => !last) };
-    return () => {
-      viewKeys.value = {};
-    };
-  }, [title]);
+  useTitle(title);
+  useViewKeys({ ' ': () => setPaused((last) => !last) });
   return (
     <>
       <div class="head">

@@ -9,6 +9,7 @@ import { count, day, nameOf } from './format.ts';
 import { Picture } from './picture.tsx';
 import { remember } from './recent.ts';
 import { CardTable, type Column } from './table.tsx';
+import { useTitle } from './title.ts';
 import { TraderCalendar } from './trader-calendar.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
@@ -29,7 +30,7 @@ const WINDOWS = [
 /** Windows move with the clock, so they are reloaded. */
 const REFRESH_MS = 15_000;
 
-export function Trader({ address }: { readonly address: string }) {
+export function Trader({ id: address }: { readonly id: string }) {
   const base = encodeURIComponent(address);
   const refresh = useTicks(REFRESH_MS);
   const first = useAnswer<Answer>(`/v1/traders/${base}`, { refresh, subject: address });
@@ -41,8 +42,8 @@ export function Trader({ address }: { readonly address: string }) {
     ...{ refresh, subject: address },
   });
   const name = first.data?.profile.name || address;
+  useTitle(name);
   useEffect(() => {
-    document.title = `${name} – Fillstream`;
     if (first.data !== undefined) {
       const title = nameOf({ ...first.data.profile, address });
       const { profile_image: image } = first.data.profile;
