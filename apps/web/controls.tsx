@@ -44,54 +44,6 @@ export function Pager(props: {
   );
 }
 
-/** Pager for lists with cursors. It goes back through the pages that the user saw, also after Back in the browser. */
-export function CursorPager(props: {
-  /** Cursors of this page and the next: '' for the first page, and if there is no next one. */
-  readonly cursor: string;
-  readonly next: string;
-  /** Whether `next` is of another page or other settings. */
-  readonly isStale: boolean;
-  readonly shown: number;
-  readonly what: string;
-  readonly onCursor: (cursor: string) => void;
-}) {
-  const { cursor, next, isStale, shown, what, onCursor } = props;
-  /** Cursors of the pages up to the last one that was seen, in their order. */
-  const [pages, setPages] = useState<readonly string[]>([]);
-  if (cursor === '' && next === '') return null;
-  const at = pages.indexOf(cursor);
-  const previous = pages[at - 1];
-  function turnForward(): void {
-    setPages([...pages.slice(0, Math.max(0, at)), cursor, next]);
-    onCursor(next);
-  }
-  return (
-    <nav class="pager" aria-label={`Pages of ${what}`}>
-      <span>
-        {count(shown)} {what}
-      </span>
-      <button type="button" disabled={cursor === ''} onClick={() => onCursor('')}>
-        First
-      </button>
-      <button
-        type="button"
-        disabled={previous === undefined}
-        onClick={() => onCursor(previous ?? '')}
-      >
-        Previous
-      </button>
-      <button
-        type="button"
-        disabled={next === ''}
-        aria-disabled={isStale}
-        onClick={isStale ? undefined : turnForward}
-      >
-        Next
-      </button>
-    </nav>
-  );
-}
-
 /** Reserves the space of loading content, rows of a table or a number of pixels, so that nothing moves later. */
 export function Skeleton(props: {
   readonly rows: number;

@@ -2,9 +2,13 @@
  * The settings of a list and their controls. Settings are stored in the page's URL under the API's parameter names, and
  * every control reads and writes that URL.
  */
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
 import { SelectField, TypedField } from './controls.tsx';
+import { count } from './format.ts';
 import { query, setQuery } from './route.ts';
-import type { Column } from './table.tsx';
+import type { Column, Sorted } from './table.tsx';
+import type { Answered } from './use-answer.tsx';
 
 const TAGS = [
   ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
@@ -33,12 +37,18 @@ export type Settings = {
     changes: Readonly<Record<string, string>>,
     options?: { readonly typed: boolean },
   ) => void;
+  /** The name of the page's cursor in the URL. */
+  readonly cursor: string;
 };
 
-export function settingsOf(defaults: Readonly<Record<string, string>>): Settings {
+export function settingsOf(
+  defaults: Readonly<Record<string, string>>,
+  cursor = 'cursor',
+): Settings {
   return {
+    cursor,
     get: (name) => query.value.get(name) ?? defaults[name] ?? '',
-    set: (changes, options) => setQuery({ ...changes, offset: '', cursor: '' }, options),
+    set: (changes, options) => setQuery({ ...changes, offset: '', [cursor]: '' }, options),
   };
 }
 
@@ -52,7 +62,36 @@ export function parametersOf(settings: Settings, names: readonly string[]): URLS
   return asked;
 }
 
-export function TagField({ settings }: { readonly settings: Settings }) {
+/** The order of a table's rows. */
+export function sortedBy({ get, set }: Settings): Sorted {
+  return {
+    by: get('sort_by'),
+    order: get('order'),
+    onSort: (sort_by, order) => set({ sort_by, order }),
+  };
+}
+
+/** The controls above a list: its own, then tag, order and filters. */
+export function ListControls<Row>(props: {
+  readonly settings: Settings;
+  readonly columns: readonly Column<Row>[];
+  readonly filters: readonly Filter[];
+  readonly children: ComponentChildren;
+}) {
+  const { settings, columns, filters, children } = props;
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <div class="controls">
+      {children}
+      <TagField settings={settings} />
+      <SortField settings={settings} columns={columns} />
+      <FilterChips settings={settings} filters={filters} isOpen={isOpen} onOpen={setOpen} />
+      <FilterFields settings={settings} filters={filters} isOpen={isOpen} />
+    </div>
+  );
+}
+
+function TagField({ settings }: { readonly settings: Settings }) {
   const tag = settings.get('tag');
   return (
     <SelectField
@@ -146,17 +185,78 @@ export function chipsOf({ get }: Settings, filters: readonly Filter[]) {
 export function FilterFields({ settings, filters, isOpen }: FiltersProps) {
   return (
     <div id="filters" class="filters" hidden={!isOpen}>
-      {filters.map(({ name, label, type, wide }) => (
-        <TypedField
-          key={name}
-          name={name}
-          label={label}
-          type={type}
-          wide={wide}
-          value={settings.get(name)}
-          onValue={(value) => settings.set({ [name]: value }, { typed: true })}
-        />
+      {filters.map((filter) => (
+        <SettingField key={filter.name} settings={settings} {...filter} />
       ))}
     </div>
+  );
+}
+
+/** A field for one setting. */
+export function SettingField(props: Omit<Filter, 'chip'> & { readonly settings: Settings }) {
+  const { settings, name, label, type, wide } = props;
+  return (
+    <TypedField
+      name={name}
+      label={label}
+      type={type}
+      wide={wide}
+      value={settings.get(name)}
+      onValue={(value) => settings.set({ [name]: value }, { typed: true })}
+    />
+  );
+}
+
+/** Pager for lists with cursors. It goes back through the pages that the user saw, also after Back in the browser. */
+export function CursorPager(props: {
+  readonly settings: Settings;
+  readonly answer: Answered<{ readonly next_cursor: string }>;
+  /** Number of entries on the page. */
+  readonly shown: number | undefined;
+  readonly what: string;
+  readonly onTurn?: () => void;
+}) {
+  const { settings, answer, shown = 0, what, onTurn } = props;
+  /** Cursors of the pages up to the last one that was seen, in their order. */
+  const [pages, setPages] = useState<readonly string[]>([]);
+  // '' for the first page, and if there is no next one.
+  const cursor = settings.get(settings.cursor);
+  const next = answer.data?.next_cursor ?? '';
+  if (answer.data === undefined || (cursor === '' && next === '')) return null;
+  const at = pages.indexOf(cursor);
+  const previous = pages[at - 1];
+  function turnTo(cursor: string): void {
+    setQuery({ [settings.cursor]: cursor });
+    onTurn?.();
+  }
+  function turnForward(): void {
+    setPages([...pages.slice(0, Math.max(0, at)), cursor, next]);
+    turnTo(next);
+  }
+  return (
+    <nav class="pager" aria-label={`Pages of ${what}`}>
+      <span>
+        {count(shown)} {what}
+      </span>
+      <button type="button" disabled={cursor === ''} onClick={() => turnTo('')}>
+        First
+      </button>
+      <button
+        type="button"
+        disabled={previous === undefined}
+        onClick={() => turnTo(previous ?? '')}
+      >
+        Previous
+      </button>
+      <button
+        type="button"
+        disabled={next === ''}
+        // It keeps the focus, unlike with `disabled`.
+        aria-disabled={answer.isStale}
+        onClick={answer.isStale ? undefined : turnForward}
+      >
+        Next
+      </button>
+    </nav>
   );
 }

@@ -1,18 +1,10 @@
 /** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board is recomputed. */
-import { useMemo, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
 import { Choice, Pager } from './controls.tsx';
 import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
-import {
-  type Filter,
-  FilterChips,
-  FilterFields,
-  parametersOf,
-  SortField,
-  settingsOf,
-  TagField,
-} from './filters.tsx';
+import { type Filter, ListControls, parametersOf, settingsOf, sortedBy } from './filters.tsx';
 import { count, span } from './format.ts';
 import { key } from './key.ts';
 import { setQuery } from './route.ts';
@@ -127,7 +119,15 @@ export function Leaderboard() {
           <BoardAge frame={frame} />
         </p>
       </div>
-      <Filters />
+      <ListControls settings={settings} columns={COLUMNS} filters={FILTERS}>
+        <Choice
+          name="time_frame"
+          legend="Time frame"
+          choices={TIME_FRAMES.map((frame) => [frame, frame])}
+          chosen={frame}
+          onChoose={(time_frame) => settings.set({ time_frame })}
+        />
+      </ListControls>
       <Loaded answer={board} rows={20} what="the ranking">
         {({ traders }) => (
           <CardTable
@@ -136,11 +136,7 @@ export function Leaderboard() {
             columns={COLUMNS}
             rows={traders.map((entry) => ({ ...entry, line: lineOf.get(entry.profile.address) }))}
             keyOf={({ profile }) => profile.address}
-            sorted={{
-              by: settings.get('sort_by'),
-              order: settings.get('order'),
-              onSort: (sort_by, order) => settings.set({ sort_by, order }),
-            }}
+            sorted={sortedBy(settings)}
             empty="No traders match these filters in this time frame."
           />
         )}
@@ -173,24 +169,5 @@ function BoardAge({ frame }: { readonly frame: string }) {
     <span class="age">
       <span aria-hidden="true">↻</span> computed {span(ageMs)} ago
     </span>
-  );
-}
-
-function Filters() {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <div class="controls">
-      <Choice
-        name="time_frame"
-        legend="Time frame"
-        choices={TIME_FRAMES.map((frame) => [frame, frame])}
-        chosen={settings.get('time_frame')}
-        onChoose={(time_frame) => settings.set({ time_frame })}
-      />
-      <TagField settings={settings} />
-      <SortField settings={settings} columns={COLUMNS} />
-      <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
-      <FilterFields settings={settings} filters={FILTERS} isOpen={isOpen} />
-    </div>
   );
 }

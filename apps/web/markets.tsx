@@ -1,20 +1,18 @@
 /** The list of markets: one page for the settings in the URL, under the API's parameter names. */
-import { useState } from 'preact/hooks';
 import type { Markets as Answer, Market, MarketEntry } from './answers.ts';
-import { Choice, CursorPager, TypedField } from './controls.tsx';
+import { Choice } from './controls.tsx';
 import { Ago, Usdc } from './figures.tsx';
 import {
+  CursorPager,
   type Filter,
-  FilterChips,
-  FilterFields,
+  ListControls,
   parametersOf,
-  SortField,
+  SettingField,
   settingsOf,
-  TagField,
+  sortedBy,
 } from './filters.tsx';
 import { changeText, count, exact, priceText, span, timeMs, timeText, tone } from './format.ts';
 import { Picture } from './picture.tsx';
-import { setQuery } from './route.ts';
 import { now } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { Loaded, useAnswer, useTicks } from './use-answer.tsx';
@@ -116,7 +114,18 @@ export function Markets() {
           )}
         </p>
       </div>
-      <Filters />
+      <ListControls settings={settings} columns={COLUMNS} filters={FILTERS}>
+        <Choice
+          name="status"
+          legend="Status"
+          choices={STATUSES}
+          chosen={settings.get('status')}
+          onChoose={(status) => settings.set({ status })}
+        />
+        <div class="words">
+          <SettingField settings={settings} name="q" label="Words" type="text" />
+        </div>
+      </ListControls>
       <Loaded answer={answer} rows={20} what="markets">
         {({ markets }) => (
           <CardTable
@@ -125,57 +134,19 @@ export function Markets() {
             columns={COLUMNS}
             rows={markets}
             keyOf={({ market }) => market.condition_id}
-            sorted={{
-              by: settings.get('sort_by'),
-              order: settings.get('order'),
-              onSort: (sort_by, order) => settings.set({ sort_by, order }),
-            }}
+            sorted={sortedBy(settings)}
             empty="No markets match these filters."
           />
         )}
       </Loaded>
-      {data === undefined ? null : (
-        <CursorPager
-          cursor={settings.get('cursor')}
-          next={data.next_cursor}
-          isStale={answer.isStale}
-          shown={data.markets.length}
-          what="markets"
-          onCursor={(cursor) => {
-            setQuery({ cursor });
-            scrollTo(0, 0);
-          }}
-        />
-      )}
-    </section>
-  );
-}
-
-function Filters() {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <div class="controls">
-      <Choice
-        name="status"
-        legend="Status"
-        choices={STATUSES}
-        chosen={settings.get('status')}
-        onChoose={(status) => settings.set({ status })}
+      <CursorPager
+        settings={settings}
+        answer={answer}
+        shown={data?.markets.length}
+        what="markets"
+        onTurn={() => scrollTo(0, 0)}
       />
-      <div class="words">
-        <TypedField
-          name="q"
-          label="Words"
-          type="text"
-          value={settings.get('q')}
-          onValue={(q) => settings.set({ q }, { typed: true })}
-        />
-      </div>
-      <TagField settings={settings} />
-      <SortField settings={settings} columns={COLUMNS} />
-      <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
-      <FilterFields settings={settings} filters={FILTERS} isOpen={isOpen} />
-    </div>
+    </section>
   );
 }
 

@@ -15,6 +15,13 @@ export type Column<Row> = {
   readonly sort?: { readonly name: string; readonly desc: string; readonly asc: string };
 };
 
+/** The order of the rows, and what changes it. */
+export type Sorted = {
+  readonly by: string;
+  readonly order: string;
+  readonly onSort: (by: string, order: Order) => void;
+};
+
 type Props<Row> = {
   /** Accessible name. */
   readonly label: string;
@@ -26,11 +33,7 @@ type Props<Row> = {
   /** Content below a row, across the table. */
   readonly below?: (row: Row) => ComponentChildren;
   /** For sortable columns. */
-  readonly sorted?: {
-    readonly by: string;
-    readonly order: string;
-    readonly onSort: (by: string, order: Order) => void;
-  };
+  readonly sorted?: Sorted;
 };
 
 export function Table<Row>(props: Props<Row>) {
@@ -86,10 +89,7 @@ export function CardTable<Row>({ empty, ...props }: Props<Row> & { readonly empt
   );
 }
 
-function Title<Row>(props: {
-  readonly column: Column<Row>;
-  readonly sorted: Props<Row>['sorted'];
-}) {
+function Title<Row>(props: { readonly column: Column<Row>; readonly sorted: Sorted | undefined }) {
   const { column, sorted } = props;
   const { sort, title } = column;
   if (sort === undefined || sorted === undefined) {

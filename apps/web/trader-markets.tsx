@@ -1,13 +1,19 @@
 /** A trader's markets: open, settled and sold, filtered and sorted. Each expands to its fills. */
 import { useState } from 'preact/hooks';
 import type { Market, Orders, Position, Positions } from './answers.ts';
-import { Choice, CursorPager, TypedField } from './controls.tsx';
+import { Choice } from './controls.tsx';
 import { Ago, Pnl, Share, Usdc } from './figures.tsx';
 import { FILL } from './fills.tsx';
-import { parametersOf, type Settings, SortField } from './filters.tsx';
+import {
+  CursorPager,
+  parametersOf,
+  SettingField,
+  SortField,
+  settingsOf,
+  sortedBy,
+} from './filters.tsx';
 import { count, timeMs, timeText } from './format.ts';
 import { MARKET_OF, MarketLink } from './markets.tsx';
-import { query, setQuery } from './route.ts';
 import { CardTable, type Column, Table } from './table.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
 
@@ -18,15 +24,9 @@ const STATUSES = [
   ['resolved', 'Resolved'],
 ] as const;
 
-const DEFAULTS: Readonly<Record<string, string>> = {
-  ...{ status: 'all', sort_by: 'last_trade', order: 'desc' },
-};
-/** The list of trades below uses the parameter `cursor`. */
-const AFTER = 'markets_cursor';
-const settings: Settings = {
-  get: (name) => query.value.get(name) ?? DEFAULTS[name] ?? '',
-  set: (changes, options) => setQuery({ ...changes, [AFTER]: '' }, options),
-};
+const DEFAULTS = { status: 'all', sort_by: 'last_trade', order: 'desc' };
+// The list of trades below uses the parameter `cursor`.
+const settings = settingsOf(DEFAULTS, 'markets_cursor');
 
 const COLUMNS: readonly Column<Position>[] = [
   {
@@ -66,7 +66,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
   const { address, refresh } = props;
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const asked = parametersOf(settings, ['status', 'q', 'sort_by', 'order']);
-  const cursor = settings.get(AFTER);
+  const cursor = settings.get(settings.cursor);
   if (cursor !== '') asked.set('cursor', cursor);
   const path = `/v2/traders/${encodeURIComponent(address)}/positions?${asked}&limit=${PAGE}`;
   const page = useAnswer<Positions>(path, { refresh, subject: address });
@@ -84,13 +84,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
           onChoose={(status) => settings.set({ status })}
         />
         <div class="words">
-          <TypedField
-            name="q"
-            label="Words"
-            type="text"
-            value={settings.get('q')}
-            onValue={(q) => settings.set({ q }, { typed: true })}
-          />
+          <SettingField settings={settings} name="q" label="Words" type="text" />
         </div>
         <SortField settings={settings} columns={COLUMNS} />
       </div>
@@ -118,25 +112,17 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
                 <Fills address={address} marketId={market.id} refresh={refresh} />
               ) : null
             }
-            sorted={{
-              by: settings.get('sort_by'),
-              order: settings.get('order'),
-              onSort: (sort_by, order) => settings.set({ sort_by, order }),
-            }}
+            sorted={sortedBy(settings)}
             empty="No markets."
           />
         )}
       </Loaded>
-      {page.data === undefined ? null : (
-        <CursorPager
-          cursor={cursor}
-          next={page.data.next_cursor}
-          isStale={page.isStale}
-          shown={page.data.positions.length}
-          what="markets"
-          onCursor={(next) => setQuery({ [AFTER]: next })}
-        />
-      )}
+      <CursorPager
+        settings={settings}
+        answer={page}
+        shown={page.data?.positions.length}
+        what="markets"
+      />
     </section>
   );
 }

@@ -1,11 +1,11 @@
 /** All final fills of a trader, newest first. */
 import type { TraderTrades as Answer } from './answers.ts';
-import { Choice, CursorPager, TypedField } from './controls.tsx';
+import { Choice } from './controls.tsx';
 import { TransactionLink } from './figures.tsx';
 import { FILL } from './fills.tsx';
+import { CursorPager, parametersOf, SettingField, settingsOf } from './filters.tsx';
 import { timeMs, timeText } from './format.ts';
 import { MARKET_OF } from './markets.tsx';
-import { query, setQuery } from './route.ts';
 import { CardTable, type Column } from './table.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
 
@@ -15,6 +15,8 @@ const SIDES = [
   ['BUY', 'Buys'],
   ['SELL', 'Sells'],
 ] as const;
+
+const settings = settingsOf({});
 
 const COLUMNS: readonly Column<Answer['trades'][number]>[] = [
   { title: 'Time', cell: ({ time }) => timeText(timeMs(time) ?? 0) },
@@ -28,13 +30,8 @@ const COLUMNS: readonly Column<Answer['trades'][number]>[] = [
 
 export function TraderTrades(props: { readonly address: string; readonly refresh: unknown }) {
   const { address, refresh } = props;
-  const side = query.value.get('side') ?? '';
-  const least = query.value.get('min_usdc') ?? '';
-  const cursor = query.value.get('cursor') ?? '';
-  const asked = new URLSearchParams({ limit: String(PAGE) });
-  for (const [name, value] of Object.entries({ side, min_usdc: least, cursor })) {
-    if (value !== '') asked.set(name, value);
-  }
+  const given = parametersOf(settings, ['side', 'min_usdc', 'cursor']);
+  const asked = new URLSearchParams([['limit', String(PAGE)], ...given]);
   const path = `/v2/traders/${encodeURIComponent(address)}/trades?${asked}`;
   const answer = useAnswer<Answer>(path, { refresh, subject: address });
   return (
@@ -46,17 +43,11 @@ export function TraderTrades(props: { readonly address: string; readonly refresh
           legend="Side"
           class="push"
           choices={SIDES}
-          chosen={side}
-          onChoose={(next) => setQuery({ side: next, cursor: '' })}
+          chosen={settings.get('side')}
+          onChoose={(side) => settings.set({ side })}
         />
         <div class="words">
-          <TypedField
-            name="min_usdc"
-            label="Min USDC"
-            type="number"
-            value={least}
-            onValue={(next) => setQuery({ min_usdc: next, cursor: '' }, { typed: true })}
-          />
+          <SettingField settings={settings} name="min_usdc" label="Min USDC" type="number" />
         </div>
       </div>
       <Loaded answer={answer} rows={PAGE + 1} what="trades">
@@ -71,16 +62,12 @@ export function TraderTrades(props: { readonly address: string; readonly refresh
           />
         )}
       </Loaded>
-      {answer.data === undefined ? null : (
-        <CursorPager
-          cursor={cursor}
-          next={answer.data.next_cursor}
-          isStale={answer.isStale}
-          shown={answer.data.trades.length}
-          what="trades"
-          onCursor={(next) => setQuery({ cursor: next })}
-        />
-      )}
+      <CursorPager
+        settings={settings}
+        answer={answer}
+        shown={answer.data?.trades.length}
+        what="trades"
+      />
     </section>
   );
 }
