@@ -3,10 +3,11 @@
  * value under the pointer is also shown as text below, and the arrow keys move the pointer, so keyboards and screen
  * readers can reach every value.
  */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { signed, timeText } from './format.ts';
-import { colour, colours } from './theme.ts';
+import { axis, type PlotOptions, timeAxis, usePlot } from './plot.ts';
+import { colour } from './theme.ts';
 
 type Values = readonly (number | null)[];
 
@@ -40,8 +41,6 @@ export type ChartProps = {
 };
 
 const AXIS_PIXELS = 64;
-const TIME_AXIS_PIXELS = 34;
-const DAY_SECONDS = 86_400;
 /** Opacity of the area under a line. */
 const WASH = 0.13;
 const BAR_SHARE = 0.8;
@@ -52,50 +51,33 @@ const MARKED_MAX = 30;
 const ALONE_SECONDS = 1_800;
 
 export function Chart(props: ChartProps) {
-  const place = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
+  const { height, series, times } = props;
   const shown = useRef(props);
   shown.current = props;
   const [at, setAt] = useState<number | null>(null);
 
-  useEffect(() => {
-    const element = place.current;
-    if (element === null) return;
-    const made = new uPlot(
-      optionsOf(shown, element.clientWidth, setAt),
-      dataOf(shown.current),
-      element,
-    );
-    plot.current = made;
-    const observer = new ResizeObserver(() => {
-      made.setSize({ width: element.clientWidth, height: shown.current.height });
-    });
-    observer.observe(element);
-    return () => {
-      observer.disconnect();
-      made.destroy();
-    };
-    // The plot reads its colours when it is created.
-  }, [colours.value, shapeOf(props.series), props.group]);
-
-  useEffect(() => {
-    if (plot.current !== null) redraw(plot.current, dataOf(props));
-  }, [props.times, props.series.kind === 'lines' ? props.series.lines : props.series.values]);
-
-  const index = at === null || at >= props.times.length ? props.times.length - 1 : at;
-  const time = props.times[index];
+  const data = useMemo(
+    () => dataOf(props),
+    [times, series.kind === 'lines' ? series.lines : series.values],
+  );
+  const { place, plot } = usePlot({
+    ...{ height, data, isZoomed: false, shape: `${props.group} ${shapeOf(series)}` },
+    options: () => optionsOf(shown, setAt),
+  });
+  const index = at === null || at >= times.length ? times.length - 1 : at;
+  const time = times[index];
   return (
     <figure class="chart">
       <div
         ref={place}
         class="plot"
         // The plot is created after the first paint.
-        style={{ height: `${props.height}px` }}
+        style={{ height: `${height}px` }}
         role="slider"
         tabIndex={0}
         aria-label={props.label}
         aria-valuemin={0}
-        aria-valuemax={Math.max(0, props.times.length - 1)}
+        aria-valuemax={Math.max(0, times.length - 1)}
         aria-valuenow={Math.max(0, index)}
         aria-valuetext={
           time === undefined ? 'no value' : `${timeText(time * 1_000)}: ${props.describe(index)}`
@@ -104,9 +86,9 @@ export function Chart(props: ChartProps) {
           const step = event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0;
           if (step === 0) return;
           event.preventDefault();
-          const next = Math.min(props.times.length - 1, Math.max(0, index + step));
+          const next = Math.min(times.length - 1, Math.max(0, index + step));
           setAt(next);
-          const left = plot.current?.valToPos(props.times[next] ?? 0, 'x') ?? -1;
+          const left = plot.current?.valToPos(times[next] ?? 0, 'x') ?? -1;
           plot.current?.setCursor({ left, top: 0 });
         }}
       />
@@ -130,34 +112,14 @@ function dataOf({ times, series }: ChartProps): uPlot.AlignedData {
   return [[...times], ...all.map(({ values }) => [...values])];
 }
 
-/** Keeps the pointer at its time; by default, the plot keeps it at its pixel. */
-function redraw(plot: uPlot, data: uPlot.AlignedData): void {
-  const { idx, top = 0 } = plot.cursor;
-  const time = idx == null ? undefined : plot.data[0][idx];
-  plot.batch(() => plot.setData(data));
-  if (time !== undefined) plot.setCursor({ left: plot.valToPos(time, 'x'), top });
-}
-
 function optionsOf(
   shown: { readonly current: ChartProps },
-  width: number,
   setAt: (index: number | null) => void,
-): uPlot.Options {
-  const { height, series, group } = shown.current;
-  const [ink, line] = [colour('soft'), colour('line')];
-  const axis: uPlot.Axis = {
-    stroke: ink,
-    font: '11px "Inter Variable", system-ui, sans-serif',
-    grid: { stroke: line, width: 1 },
-    ticks: { show: false },
-  };
+): PlotOptions {
+  const { series, group } = shown.current;
   const isMarked = () => series.kind !== 'bars' && shown.current.times.length <= MARKED_MAX;
   return {
-    width,
-    height,
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), 'UTC'),
     padding: [8, 8, 0, 0],
-    legend: { show: false },
     cursor: {
       sync: { key: group },
       drag: { x: false, y: false },
@@ -174,9 +136,9 @@ function optionsOf(
       },
     },
     axes: [
-      { ...axis, size: TIME_AXIS_PIXELS, space: 70, values: timeTicks },
+      { ...timeAxis(), space: 70 },
       {
-        ...axis,
+        ...axis(),
         size: AXIS_PIXELS,
         values: (_plot, values) => values.map((value) => shown.current.tick(value)),
       },
@@ -208,25 +170,6 @@ function signedSeries(series: Exclude<Series, { kind: 'lines' }>): uPlot.Series 
     fillTo: 0,
     ...(isBars ? barPaths() : {}),
   };
-}
-
-/** Labels days if ticks are days apart, otherwise hours, with the date at each new day. */
-export function timeTicks(
-  _plot: uPlot,
-  splits: number[],
-  _axis: number,
-  _space: number,
-  step: number,
-) {
-  let lastDay = '';
-  return splits.map((seconds) => {
-    const iso = new Date(seconds * 1_000).toISOString();
-    const day = iso.slice(5, 10);
-    const text = step >= DAY_SECONDS ? day : iso.slice(11, step < 60 ? 19 : 16);
-    const isNew = step < DAY_SECONDS && day !== lastDay;
-    lastDay = day;
-    return isNew ? `${text}\n${day}` : text;
-  });
 }
 
 function barPaths(): Pick<uPlot.Series, 'paths'> {

@@ -6,10 +6,10 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import type { Candle } from './answers.ts';
-import { timeTicks } from './chart.tsx';
 import type { FollowedTrade } from './followed-trades.ts';
 import { centsTick, count, priceText, short, timeMs, timeText, units } from './format.ts';
-import { colour, colours } from './theme.ts';
+import { axis, type PlotOptions, timeAxis, usePlot } from './plot.ts';
+import { colour } from './theme.ts';
 
 export type ChartKind = 'candles' | 'line';
 
@@ -25,7 +25,6 @@ type Props = {
 };
 
 const AXIS_PIXELS = 52;
-const TIME_AXIS_PIXELS = 34;
 /** Share of the chart's height for the volume, below the prices. */
 const VOLUME_SHARE = 0.2;
 const CANDLE_SHARE = 0.68;
@@ -44,51 +43,17 @@ const VOLUME_WASH = 0.35;
 
 type Pointed = { readonly index: number; readonly left: number };
 
-export function MarketChart(props: Props) {
-  const { label, kind, candles, trades, height } = props;
-  const place = useRef<HTMLDivElement>(null);
-  const plot = useRef<uPlot | null>(null);
-  const shown = useRef(props);
-  shown.current = props;
+export function MarketChart({ label, kind, candles, trades, height }: Props) {
   const marks = useMemo(() => marksOf(candles, trades), [candles, trades]);
   const marked = useRef(marks);
   marked.current = marks;
   const [pointed, setPointed] = useState<Pointed | undefined>(undefined);
   const [isZoomed, setZoomed] = useState(false);
-  const zoomed = useRef(isZoomed);
-  zoomed.current = isZoomed;
-
-  useEffect(() => {
-    const element = place.current;
-    if (element === null) return;
-    const made = new uPlot(
-      optionsOf(shown, marked, element.clientWidth, { setPointed, setZoomed }),
-      dataOf(shown.current.candles),
-      element,
-    );
-    plot.current = made;
-    const observer = new ResizeObserver(() => {
-      made.setSize({ width: element.clientWidth, height: shown.current.height });
-    });
-    observer.observe(element);
-    return () => {
-      observer.disconnect();
-      made.destroy();
-      plot.current = null;
-    };
-    // The plot reads its colours when it is created.
-  }, [colours.value, kind]);
-
-  useEffect(() => {
-    const drawn = plot.current;
-    if (drawn === null) return;
-    const { idx, top = 0 } = drawn.cursor;
-    const time = idx == null ? undefined : drawn.data[0][idx];
-    drawn.setData(dataOf(candles), !zoomed.current);
-    if (zoomed.current) drawn.redraw();
-    // By default, the plot keeps the pointer at its pixel.
-    if (time !== undefined) drawn.setCursor({ left: drawn.valToPos(time, 'x'), top });
-  }, [candles]);
+  const data = useMemo(() => dataOf(candles), [candles]);
+  const { place, plot } = usePlot({
+    ...{ height, data, isZoomed, shape: kind },
+    options: () => optionsOf(kind, marked, { setPointed, setZoomed }),
+  });
 
   useEffect(() => plot.current?.redraw(false), [marks]);
 
@@ -112,7 +77,7 @@ export function MarketChart(props: Props) {
     if (to > from) drawn.setScale('x', { min: from, max: to });
   }
   function reset(): void {
-    plot.current?.setData(dataOf(candles));
+    plot.current?.setData(data);
   }
   function onKeyDown(event: KeyboardEvent): void {
     const act = {
@@ -251,29 +216,20 @@ function dataOf(candles: readonly Candle[]): uPlot.AlignedData {
 }
 
 function optionsOf(
-  shown: { readonly current: Props },
+  kind: ChartKind,
   marks: { readonly current: Marks },
-  width: number,
   handlers: {
     readonly setPointed: (pointed: Pointed | undefined) => void;
     readonly setZoomed: (isZoomed: boolean) => void;
   },
-): uPlot.Options {
-  const { height, kind } = shown.current;
+): PlotOptions {
   const isLine = kind === 'line';
   const accent = colour('accent');
-  const axis: uPlot.Axis = {
-    stroke: colour('soft'),
-    font: '11px "Inter Variable", system-ui, sans-serif',
-    grid: { stroke: colour('line'), width: 1 },
-    ticks: { show: false },
-  };
   const unseen: uPlot.Series = { scale: 'cents', paths: () => null, points: { show: false } };
   const step = uPlot.paths.stepped?.({ align: 1 });
   const bars = uPlot.paths.bars?.({ size: [CANDLE_SHARE, CANDLE_PIXELS_MAX] });
   return {
-    ...{ width, height, padding: [10, 0, 0, 22], legend: { show: false } },
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), 'UTC'),
+    padding: [10, 0, 0, 22],
     cursor: {
       drag: { x: true, y: false, dist: 8 },
       points: { show: false },
@@ -291,9 +247,9 @@ function optionsOf(
       volume: { range: (_plot, _low, high) => [0, (high || 1) / VOLUME_SHARE] },
     },
     axes: [
-      { ...axis, size: TIME_AXIS_PIXELS, space: 80, values: timeTicks, grid: { show: false } },
+      { ...timeAxis(), space: 80, grid: { show: false } },
       {
-        ...axis,
+        ...axis(),
         ...{ scale: 'cents', side: 1, size: AXIS_PIXELS, space: 44 },
         values: (_plot, values) => values.map(centsTick),
       },
