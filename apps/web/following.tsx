@@ -5,12 +5,13 @@ import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { Pnl, Usdc } from './figures.tsx';
 import { type Followed, followed, Star } from './follow.tsx';
-import { amount, count } from './format.ts';
+import { count } from './format.ts';
 import { Change, MARKET_OF, MarketLink, Odds } from './markets.tsx';
 import { Picture } from './picture.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
 import { TraderName } from './trader-name.tsx';
+import { POSITION } from './trader-positions.tsx';
 import { Problem, useAnswer, useAnswers, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 15_000;
@@ -145,20 +146,7 @@ type Held = Position & { readonly profile: Traders['traders'][number]['profile']
 
 const HELD: readonly Column<Held>[] = [
   { title: 'Trader', cell: ({ profile }) => <TraderName profile={profile} /> },
-  MARKET_OF,
-  {
-    title: 'Outcome',
-    cell: ({ outcome, outcome_index }) => outcome || `outcome ${outcome_index + 1}`,
-  },
-  { title: 'Shares', class: 'figure wide-only', cell: ({ shares }) => amount(shares, 0) },
-  {
-    ...{ title: 'Value', class: 'figure strong' },
-    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
-  },
-  {
-    ...{ title: 'Unrealised', class: 'figure' },
-    cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
-  },
+  ...[MARKET_OF, POSITION.outcome, POSITION.shares, POSITION.value, POSITION.unrealised],
 ];
 
 function LargestPositions(props: {

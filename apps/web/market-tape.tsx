@@ -5,7 +5,7 @@ import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { Side, TransactionLink, Usdc } from './figures.tsx';
 import { cents, clock, count, nameOf, timeMs, timeText } from './format.ts';
-import { useHeld } from './tape-list.tsx';
+import { SIGNS, useHeld } from './tape-list.tsx';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
 
@@ -133,8 +133,6 @@ function Liveness({ store }: { readonly store: TapeStore }) {
     </span>
   );
 }
-
-const SIGNS = { pending: '◌', final: '✓', void: '✕' } as const;
 
 function Matches({ matches }: { readonly matches: readonly Match[] }) {
   return (

@@ -212,11 +212,8 @@ function Space({ pixels }: { readonly pixels: number }) {
   );
 }
 
-const STATES = {
-  pending: { sign: '◌', text: 'pending' },
-  final: { sign: '✓', text: 'final' },
-  void: { sign: '✕', text: 'void' },
-} as const;
+/** The sign of each state of a match. */
+export const SIGNS = { pending: '◌', final: '✓', void: '✕' } as const;
 
 function TapeRow(props: {
   readonly row: Row;
@@ -226,7 +223,6 @@ function TapeRow(props: {
 }) {
   const { row, state, chosen, onChoose } = props;
   const { shown, market } = row;
-  const { sign, text } = STATES[state];
   // A row that is final when it comes into view has not just settled.
   const wasPending = useRef(state === 'pending').current;
   const settled = wasPending && state === 'final' ? ' settled' : '';
@@ -248,8 +244,8 @@ function TapeRow(props: {
           {clock(row.detectedAtMs)}
         </button>
       </td>
-      <td class="c-state" title={row.reason === '' ? text : `${text}: ${row.reason}`}>
-        <span aria-hidden="true">{sign}</span> <span class="word">{text}</span>
+      <td class="c-state" title={row.reason === '' ? state : `${state}: ${row.reason}`}>
+        <span aria-hidden="true">{SIGNS[state]}</span> <span class="word">{state}</span>
       </td>
       <td class={`c-side side ${shown.side === 'BUY' ? 'gain' : 'loss'}`}>{shown.side}</td>
       <td class="c-price figure">{cents(shown.usdc, shown.shares)}</td>

@@ -12,27 +12,32 @@ export const POSITIONS_READ = 100;
 const SHOWN = 8;
 const SHARE = 1_000_000;
 
-const COLUMNS: readonly Column<Position>[] = [
-  MARKET_OF,
-  {
+/** Columns of tables of open positions. */
+export const POSITION = {
+  outcome: {
     title: 'Outcome',
-    cell: ({ outcome, outcome_index }) =>
-      outcome === '' ? `outcome ${outcome_index + 1}` : outcome,
+    cell: ({ outcome, outcome_index }) => outcome || `outcome ${outcome_index + 1}`,
   },
-  { title: 'Shares', class: 'figure wide-only', cell: ({ shares }) => amount(shares, 0) },
+  shares: { title: 'Shares', class: 'figure wide-only', cell: ({ shares }) => amount(shares, 0) },
+  value: {
+    ...{ title: 'Value', class: 'figure strong' },
+    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
+  },
+  unrealised: {
+    ...{ title: 'Unrealised', class: 'figure' },
+    cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
+  },
+} satisfies Readonly<Record<string, Column<Position>>>;
+
+const COLUMNS: readonly Column<Position>[] = [
+  ...[MARKET_OF, POSITION.outcome, POSITION.shares],
   {
     ...{ title: 'Average', class: 'figure' },
     cell: ({ average_price }) => cents(average_price, SHARE),
   },
   { title: 'Mark', class: 'figure', cell: ({ mark }) => <Mark of={mark} /> },
-  {
-    ...{ title: 'Value', class: 'figure strong' },
-    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
-  },
-  {
-    ...{ title: 'Unrealised', class: 'figure strong' },
-    cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
-  },
+  POSITION.value,
+  { ...POSITION.unrealised, class: 'figure strong' },
   { title: 'ROI', class: 'figure', cell: ({ unrealised_roi }) => <Roi value={unrealised_roi} /> },
   {
     ...{ title: 'Realised', class: 'figure wide-only' },
