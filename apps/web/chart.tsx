@@ -61,7 +61,10 @@ export function Chart(props: ChartProps) {
     [times, series.kind === 'lines' ? series.lines : series.values],
   );
   const { place, plot } = usePlot({
-    ...{ height, data, isZoomed: false, shape: `${props.group} ${shapeOf(series)}` },
+    height,
+    data,
+    isZoomed: false,
+    shape: `${props.group} ${shapeOf(series)}`,
     options: () => optionsOf(shown, setAt),
   });
   const index = at === null || at >= times.length ? times.length - 1 : at;

@@ -2,41 +2,34 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { count } from './format.ts';
 
+/** Turns the pages of a list. A direction without a function is disabled. */
 export function Pager(props: {
-  readonly offset: number;
-  readonly shown: number;
-  /** Entries per page. */
-  readonly size: number;
-  readonly total: number;
-  /** Whether `shown` and `total` are of other settings. */
+  readonly label: string;
+  readonly first: (() => void) | undefined;
+  readonly previous: (() => void) | undefined;
+  readonly next: (() => void) | undefined;
+  /** Whether the page that is shown is one of other settings. */
   readonly isStale: boolean;
-  readonly onOffset: (offset: number) => void;
+  /** What is shown, in words. */
+  readonly children: ComponentChildren;
 }) {
-  const { offset, shown, size, total, isStale, onOffset } = props;
-  const end = offset + shown;
+  const { label, first, previous, next, isStale, children } = props;
   return (
-    <nav class="pager" aria-label="Pages">
-      <span>
-        {shown === 0 ? 'none' : `${count(offset + 1)}–${count(end)}`} of {count(total)}
-      </span>
-      <button type="button" disabled={offset === 0} onClick={() => onOffset(0)}>
+    <nav class="pager" aria-label={label}>
+      <span>{children}</span>
+      <button type="button" disabled={first === undefined} onClick={first}>
         First
       </button>
-      <button
-        type="button"
-        disabled={offset === 0}
-        onClick={() => onOffset(Math.max(0, offset - size))}
-      >
+      <button type="button" disabled={previous === undefined} onClick={previous}>
         Previous
       </button>
       <button
         type="button"
-        disabled={end >= total}
+        disabled={next === undefined}
         // It keeps the focus, unlike with `disabled`.
         aria-disabled={isStale}
-        onClick={isStale ? undefined : () => onOffset(offset + size)}
+        onClick={isStale ? undefined : next}
       >
         Next
       </button>

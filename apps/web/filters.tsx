@@ -4,7 +4,7 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
-import { SelectField, TypedField } from './controls.tsx';
+import { Pager, SelectField, TypedField } from './controls.tsx';
 import { count } from './format.ts';
 import { query, setQuery } from './route.ts';
 import type { Column, Sorted } from './table.tsx';
@@ -225,8 +225,8 @@ export function CursorPager(props: {
   if (answer.data === undefined || (cursor === '' && next === '')) return null;
   const at = pages.indexOf(cursor);
   const previous = pages[at - 1];
-  function turnTo(cursor: string): void {
-    setQuery({ [settings.cursor]: cursor });
+  function turnTo(to: string): void {
+    setQuery({ [settings.cursor]: to });
     onTurn?.();
   }
   function turnForward(): void {
@@ -234,29 +234,14 @@ export function CursorPager(props: {
     turnTo(next);
   }
   return (
-    <nav class="pager" aria-label={`Pages of ${what}`}>
-      <span>
-        {count(shown)} {what}
-      </span>
-      <button type="button" disabled={cursor === ''} onClick={() => turnTo('')}>
-        First
-      </button>
-      <button
-        type="button"
-        disabled={previous === undefined}
-        onClick={() => turnTo(previous ?? '')}
-      >
-        Previous
-      </button>
-      <button
-        type="button"
-        disabled={next === ''}
-        // It keeps the focus, unlike with `disabled`.
-        aria-disabled={answer.isStale}
-        onClick={answer.isStale ? undefined : turnForward}
-      >
-        Next
-      </button>
-    </nav>
+    <Pager
+      label={`Pages of ${what}`}
+      first={cursor === '' ? undefined : () => turnTo('')}
+      previous={previous === undefined ? undefined : () => turnTo(previous)}
+      next={next === '' ? undefined : turnForward}
+      isStale={answer.isStale}
+    >
+      {count(shown)} {what}
+    </Pager>
   );
 }

@@ -149,14 +149,7 @@ export function Leaderboard() {
             : '.'}
         </p>
       ) : (
-        <Pager
-          offset={Number(settings.get('offset'))}
-          shown={traders.length}
-          size={pageSize()}
-          total={board.data.total_count}
-          isStale={board.isStale}
-          onOffset={(offset) => setQuery({ offset: offset === 0 ? '' : String(offset) })}
-        />
+        <Pages board={board.data} isStale={board.isStale} />
       )}
     </section>
   );
@@ -169,5 +162,23 @@ function BoardAge({ frame }: { readonly frame: string }) {
     <span class="age">
       <span aria-hidden="true">↻</span> computed {span(ageMs)} ago
     </span>
+  );
+}
+
+function Pages({ board, isStale }: { readonly board: Answer; readonly isStale: boolean }) {
+  const { traders, total_count: total } = board;
+  const [offset, size] = [Number(settings.get('offset')), pageSize()];
+  const end = offset + traders.length;
+  const turnTo = (to: number) => setQuery({ offset: to <= 0 ? '' : String(to) });
+  return (
+    <Pager
+      label="Pages"
+      first={offset === 0 ? undefined : () => turnTo(0)}
+      previous={offset === 0 ? undefined : () => turnTo(offset - size)}
+      next={end >= total ? undefined : () => turnTo(offset + size)}
+      isStale={isStale}
+    >
+      {traders.length === 0 ? 'none' : `${count(offset + 1)}–${count(end)}`} of {count(total)}
+    </Pager>
   );
 }

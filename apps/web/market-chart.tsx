@@ -51,7 +51,10 @@ export function MarketChart({ label, kind, candles, trades, height }: Props) {
   const [isZoomed, setZoomed] = useState(false);
   const data = useMemo(() => dataOf(candles), [candles]);
   const { place, plot } = usePlot({
-    ...{ height, data, isZoomed, shape: kind },
+    height,
+    data,
+    isZoomed,
+    shape: kind,
     options: () => optionsOf(kind, marked, { setPointed, setZoomed }),
   });
 
