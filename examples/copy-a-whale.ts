@@ -27,7 +27,7 @@ for await (const event of fillstream.feed({ traders: [whale], finality: true }))
     });
     if (orders.length > 0) copies.set(match_id, orders.join(', '));
   }
-  // A trade that was shown before this program started has no copy.
+  // There is no copy of a trade that was shown before this program started.
   const copy = copies.get(event.data.match_id);
   if (copy !== undefined) console.log(`${TASKS[event.type]}: ${copy}`);
   if (event.type === 'final') copies.delete(event.data.match_id);

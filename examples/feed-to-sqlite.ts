@@ -14,7 +14,7 @@ database.exec(`
     usdc INTEGER, shares INTEGER, state TEXT);
   CREATE TABLE IF NOT EXISTS gaps (requested INTEGER, first_available INTEGER);
   CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY CHECK (id = 1), cursor TEXT)`);
-// After a restore of the service, matches may come once more.
+// After the service was restored from a backup, matches may be sent again.
 const insert = database.prepare(`
   INSERT OR IGNORE INTO matches VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'shown')`);
 const change = database.prepare('UPDATE matches SET state = ? WHERE match_id = ?');

@@ -25,7 +25,8 @@ const fillstream = new Fillstream({ url, key });
 const from = await readFile(CURSOR_FILE, 'utf8').catch(() => undefined);
 
 const feed = fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ? { from } : {});
-// In quiet times the cursor also advances. Without a saved one, a restart would begin with new matches.
+// The cursor advances even when no match passes. Without a saved cursor, a restart would begin with new
+// matches.
 let saved = from;
 let isBusy = false;
 setInterval(() => {
