@@ -25,7 +25,7 @@ const GRACE_MS = 500;
 const SETTINGS = {
   // Newer engines buffer inserts by default, so an acknowledged insert might not be stored yet.
   async_insert: 0,
-  // A repeated batch must fill only the views that a crash left out.
+  // A repeated batch must fill only the views that a crash skipped.
   deduplicate_blocks_in_dependent_materialized_views: 1,
   output_format_json_quote_64bit_integers: 1,
 } as const;
@@ -44,7 +44,7 @@ export function connectClickHouse(options: {
     request_timeout: options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS,
     max_open_connections: CONNECTIONS_MAX,
     clickhouse_settings: { ...SETTINGS },
-    // Errors are thrown; whoever handles them logs them.
+    // Errors are thrown, and their handlers log them.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }
@@ -112,7 +112,8 @@ export function createSelect(options: {
         const error = new StoreUnreachableError('ClickHouse cannot be reached', { cause });
         reject(signal.aborted ? signal.reason : error);
       };
-      // Node sends the user and password of the URL. Without them the server takes the user `default`.
+      // Node sends the user and password of the URL. Without them the server assumes the user
+      // `default`.
       const url = new URL(`?${query}`, base);
       const sent = request(url, { method: 'POST', agent, headers, signal }, (response) => {
         textOf(response).then((text) => resolve({ response, text }), failed);
@@ -123,7 +124,7 @@ export function createSelect(options: {
     if (response.statusCode !== 200) {
       const error = parseError(text);
       if (error instanceof ClickHouseError) throw error;
-      // A proxy responds while the servers behind it are away.
+      // A proxy responds while the servers behind it are down.
       throw new StoreUnreachableError(`ClickHouse responds with status ${response.statusCode}`);
     }
     return JSON.parse(text) as unknown;

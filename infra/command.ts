@@ -1,4 +1,4 @@
-/** What the commands of operators share: exit codes, and one clear line for what can go wrong. */
+/** Shared by the operators' commands: exit codes, and one clear line per error. */
 import { ClickHouseError } from '@clickhouse/client';
 import { clickHouseUrlFault } from './clickhouse.ts';
 import { isExpected, UsageError } from './expected.ts';

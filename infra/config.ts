@@ -95,7 +95,7 @@ export const ClickHouseConfig = z.object({
 export const StoresConfig = z.object({ ...NatsConfig.shape, ...ClickHouseConfig.shape });
 export type StoresConfig = z.infer<typeof StoresConfig>;
 
-/** What computes the projections reads all of LEDGER, and the archive of what LEDGER no longer holds. */
+/** The projector and the rebuild read all of LEDGER, and the archive of the blocks that LEDGER no longer holds. */
 export const ProjectionConfig = z.object({ ...StoresConfig.shape, LEDGER_ARCHIVE: Text });
 
 const LogLevel = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']).default('info');

@@ -32,7 +32,7 @@ export class NoAnswerError extends Error {
   }
 }
 
-/** Sends one request and reads the whole response, whatever its status. Throws NoAnswerError. */
+/** Sends one request and reads the whole response, for any status. Throws NoAnswerError. */
 export async function request(
   url: string | URL,
   limits: { readonly msMax: number; readonly bytesMax: number },

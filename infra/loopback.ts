@@ -20,7 +20,7 @@ export function hostOf(address: string): string {
   return isIPv6(address) ? `[${address}]` : address;
 }
 
-/** Why to refuse a request: it comes from another site, or its Host is not a loopback name. Else undefined. */
+/** The reason to reject a request: it is from another site, or its Host is not a loopback name. Otherwise undefined. */
 export function foreignRequest(headers: IncomingHttpHeaders): string | undefined {
   const { host = '', origin, 'sec-fetch-site': site } = headers;
   if (!LOOPBACK.test(host)) return 'The Host header is not a name of loopback.';

@@ -1,4 +1,7 @@
-/** Text of others on a terminal. Anybody can choose names, questions and labels, and an escape sequence in one is a command. */
+/**
+ * Prints untrusted text on a terminal. Anybody can choose names, questions and labels, and they may contain escape
+ * sequences.
+ */
 import { stripVTControlCharacters } from 'node:util';
 
 /** One line without characters that control a terminal. */

@@ -1,5 +1,5 @@
 /**
- * What every process of the service shares: a logger, a signal that aborts on SIGTERM, SIGINT or when the supervisor
+ * Shared by all processes of the service: a logger, a signal that aborts on SIGTERM, SIGINT or when the supervisor
  * dies, a clear message instead of a stack trace for bad configuration, and a time limit for stopping.
  */
 import { type Logger, pino } from 'pino';

@@ -41,7 +41,7 @@ export function createSlots(max: number): Slots {
 export class TooManyWaitingError extends Error {}
 
 /**
- * Limits how many tasks of each caller run at once, so that none can take the others' turns. Rejects with
+ * Limits how many tasks of each caller run at once, so that no caller can block the others. Rejects with
  * TooManyWaitingError if `waitingMax` of the caller's tasks wait already.
  */
 export function createCallerSlots(max: number, waitingMax: number) {

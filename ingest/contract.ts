@@ -316,7 +316,7 @@ export const FeedFinal = z.object({
 });
 export type FeedFinal = z.infer<typeof FeedFinal>;
 
-/** What became of a match that was shown. */
+/** The outcome of a match that was shown. */
 export type FeedSequel = FeedVoid | FeedRestored | FeedFinal;
 
 export const FeedEvent = z.discriminatedUnion('kind', [

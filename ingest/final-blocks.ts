@@ -299,7 +299,7 @@ async function newestAgreedOf(rpc: Rpc, { range }: LedgerMessage): Promise<Block
   if (range.kind !== 'blocks') return undefined;
   const isAgreed = async ({ number, hash }: Block) => {
     const hashes = await rpc.hashesOf(number);
-    // The caller asks again. If we treated a missing answer as a disagreement, an operator might remove good blocks.
+    // The caller retries. If we treated a missing response as a disagreement, an operator might remove good blocks.
     if (hashes.length === 0)
       throw new RpcError('network', `no endpoint responds to block ${number}`);
     return hashes.includes(hash);

@@ -144,7 +144,7 @@ type Started = {
   readonly readiness: Readiness;
 };
 
-/** What every part of the process needs. */
+/** Needed by every part of the process. */
 type Setup = Started & {
   readonly chain: Chain;
   readonly rpc: Rpc;

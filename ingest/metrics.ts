@@ -78,7 +78,6 @@ export function pendingMetrics(registry: Registry) {
   };
 }
 
-/** Sets the current source of pending transactions. */
 export function setSource({ source }: PendingMetrics, name: string): void {
   source.reset();
   source.set({ source: name }, 1);

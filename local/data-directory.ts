@@ -9,7 +9,7 @@ import { DataDirectoryInUseError, kill, readJson, readText, runs, writeJson } fr
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
 
-/** How long the service before this one may take to stop, after Ctrl-C and a start right after it. */
+/** How long the previous service may take to stop, for example if Ctrl-C is followed at once by another start. */
 const STOP_MS_MAX = 5_000;
 /** The parts of a killed service stop by themselves within this time; afterwards they are killed. */
 const ORPHAN_MS_MAX = 8_000;

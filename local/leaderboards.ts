@@ -20,7 +20,7 @@ export type FillOptions = {
   readonly database: string;
   /** Ends the attempts. */
   readonly isStopping: () => boolean;
-  /** Called when a view was not refreshed, before the next attempt. */
+  /** Called after a failed refresh, before the next attempt. */
   readonly onFailure: (view: string, error: unknown) => void;
 };
 

@@ -12,7 +12,10 @@ function limitOf(name: 'open_files' | 'virtual_memory_bytes'): number {
   return soft === 'unlimited' ? Number.POSITIVE_INFINITY : soft;
 }
 
-/** What to say if too few files may be open; undefined if enough. Without this, the service would start and then fail. */
+/**
+ * The message if too few files may be open; undefined if enough. Without this check, the service would start and then
+ * fail.
+ */
 export function openFilesFault(): string | undefined {
   const limit = limitOf('open_files');
   if (limit >= OPEN_FILES_MIN) return undefined;

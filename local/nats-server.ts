@@ -150,7 +150,7 @@ async function takeOver(dataDir: string, lockPath: string, configPath: string): 
   }
   // A starter creates the lock and fills it right afterwards, unless the disk is full.
   if (lock === '') await delay(ORPHAN_POLL_MS);
-  // If the text changed, another server has started, and the lock is its.
+  // If the text changed, another server has started and owns the lock.
   if (readText(lockPath) === lock) rmSync(lockPath, { force: true });
 }
 

@@ -1,7 +1,7 @@
 /**
  * The parts of the service and their start order: stores and chain in parallel, then schema and keys, then projector
  * and api, then ingest. The service is ready when ClickHouse and the leaderboards contain the chain's final blocks.
- * This file knows the parts only as processes with URLs.
+ * For this file, the parts are only processes with URLs.
  */
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -34,7 +34,7 @@ const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 /** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
 const CHAIN_BLOCKS_KEPT = 120;
-/** The feed is most of a demo's data, and nobody is away from a demo for days. */
+/** The feed is most of a demo's data, and no client of a demo resumes after days. */
 const DEMO_FEED_HOURS = '24';
 /** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [

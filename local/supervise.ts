@@ -113,7 +113,7 @@ export class Child {
       this.#logBytes += writeSync(this.#log, `${line}\n`);
       if (this.#logBytes > LOG_BYTES_MAX) this.#beginLog();
     } catch (error) {
-      // While the disk is full, log lines may be lost, but nothing else.
+      // While the disk is full, only log lines may be lost.
       if (!isNoSpace(error)) throw error;
     }
   }

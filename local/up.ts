@@ -74,7 +74,8 @@ async function main(given: ServiceOptions): Promise<void> {
     });
   }
   const stop = Promise.withResolvers<void>();
-  // Ctrl-C comes twice through npm, and a second signal must not end this process before its parts.
+  // Through npm, Ctrl-C arrives twice, and a second signal must not end this process before its
+  // parts.
   process.on('SIGINT', () => stop.resolve());
   process.on('SIGTERM', () => stop.resolve());
   whenParentEnds(() => stop.resolve());

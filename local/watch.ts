@@ -54,7 +54,6 @@ export class Watch {
     }
   }
 
-  /** Waits until the api is ready. */
   async untilReady(apiUrl: string): Promise<void> {
     const { signal } = this.#stop;
     while (!signal.aborted && Object.keys(await reasonsOfApi(`${apiUrl}/readyz`)).length > 0) {

@@ -280,7 +280,7 @@ async function firstOf(
 
 type Given = NonNullable<ReturnType<typeof readCommand>>;
 
-/** Returns what to do; undefined if the user asks for the help. */
+/** Returns the command; undefined if the user requested the help. */
 function readCommand() {
   const { positionals, values } = readArguments(
     {

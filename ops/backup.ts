@@ -116,8 +116,8 @@ async function backup(
 }
 
 /**
- * A backup does not contain which inserts ClickHouse remembers. Rows beyond the checkpoints would be inserted once more by
- * the projectors of a restored service.
+ * A backup does not contain the list of inserts that ClickHouse remembers. The projectors of a restored service would
+ * insert rows beyond the checkpoints again.
  */
 async function refuseUnconfirmed(config: StoresConfig): Promise<void> {
   const { CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database } = config;

@@ -1,6 +1,6 @@
 /**
  * The new tables of a rebuild: the database `<live>_rebuild`, made by the same migrations as the live one, with
- * leaderboards of its own. What is not computed from LEDGER stays where it is.
+ * its own leaderboards. Tables that are not computed from LEDGER stay where they are.
  * docs/decisions/0002-clickhouse-is-the-checkpoint.md explains why a plain EXCHANGE of tables with views is safe.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { LASTING_TABLES, refreshView } from '../infra/clickhouse.ts';
 import { createTables } from '../sql/migrate.ts';
 
-/** Not computed from LEDGER: the tables of METADATA, those that views fill from them, and the list of migrations. */
+/** Not computed from LEDGER: the tables of METADATA, the tables that views fill from them, and the list of migrations. */
 const NOT_PROJECTED = new Set([
   ...['markets', 'traders', 'balances', 'migrations'],
   ...['search_words', 'search_variants'],
@@ -60,7 +60,7 @@ export async function exchangeTables(
   live: string,
   tables: readonly string[],
 ): Promise<void> {
-  // A refresh that is under way would put a leaderboard of the old tables into the new one.
+  // A running refresh would write a leaderboard of the old tables into the new one.
   for (const database of [live, besideOf(live)]) {
     for (const view of await refreshedViews(client, database)) {
       await client.command({ query: `SYSTEM CANCEL VIEW ${view}` });

@@ -177,7 +177,10 @@ async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
   });
 }
 
-/** Drops the second database, unless it may already be that of another rebuild. Throws nothing: an error before it matters more. */
+/**
+ * Drops the second database, unless it may already belong to another rebuild. Never throws, so that an earlier error is
+ * not hidden.
+ */
 async function tidy({ live, database }: Parts, assertHeld: AssertOwner): Promise<void> {
   try {
     assertHeld();
@@ -299,7 +302,7 @@ async function project(
   parts.signal.throwIfAborted();
 }
 
-/** Live tables whose last batch cannot be completed stay as they are: the swap replaces them. */
+/** Live tables whose last batch cannot be completed are left as they are, because the swap replaces them. */
 function leaveForgotten(error: unknown): void {
   if (!(error instanceof ForgottenBatchError)) throw error;
 }

@@ -61,7 +61,8 @@ export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPla
 /** Carries out the plan. Throws LedgerStateError if another process writes LEDGER at the same time. */
 export async function rewind(nats: Nats, kv: Kv, plan: RewindPlan): Promise<void> {
   const { keeps, message, sequences } = plan;
-  // Opened first: whatever another process writes from now on keeps the shortened message out.
+  // Opened first, so that any message that another process writes from now on blocks the shortened
+  // message.
   const writer = await LedgerWriter.open(nats);
   try {
     await refuseWritten(nats, sequences.at(-1) ?? message.sequence);

@@ -73,7 +73,7 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   return bytes;
 }
 
-/** The client limits only the wait for the first message: after a cut, the server has forgotten the copy. */
+/** The client limits only the wait for the first message, but after a disconnect the server no longer knows the copy. */
 async function nextInTime(chunks: AsyncIterator<Msg>, stream: string): Promise<Msg> {
   const waiting = new AbortController();
   const late = delay(CHUNK_MS_MAX, undefined, { signal: waiting.signal }).catch(() => undefined);

@@ -81,7 +81,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
   const queue = new Queue();
   const reader = read(options, source, queue, both).finally(() => queue.close());
   const chunks = fold({ ...options, signal: both }, positions, queue);
-  // Otherwise the reader would wait forever for room that nobody makes.
+  // Otherwise the reader would wait forever, because nothing empties the queue.
   const writer = write(options, checkpoints, chunks, both).finally(() => queue.close());
   try {
     await Promise.all([reader, writer]);
@@ -359,14 +359,14 @@ async function storedBlock(options: ProjectorOptions, number: number): Promise<B
 
 type ArrivedEvent = { readonly event: LedgerEvent; readonly blockHash: Hash };
 
-/** What one or more LEDGER messages hold for this projector, in chain order. */
+/** The content of one or more LEDGER messages for this projector, in chain order. */
 type Arrived = {
   readonly events: ArrivedEvent[];
   readonly refused: Refused[];
   readonly reached: Reached;
 };
 
-/** The result of folding it, or a part of it if memory is full; only the last part has reached something. */
+/** The result of folding it, or a part of it if memory is full; only the last part has `reached`. */
 type Projected = {
   readonly events: readonly BookedEvent[];
   readonly facts: readonly Fact[];

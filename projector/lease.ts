@@ -30,7 +30,6 @@ export const LEASE_TTL_MS = 10_000;
 const RENEW_MS = 1_000;
 const POLL_MS = 250;
 
-/** Opens the bucket of the leases. */
 export function openLeases(nats: Nats, replicas: number): Promise<Kv> {
   return openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS, replicas });
 }

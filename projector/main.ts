@@ -123,7 +123,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   }
 });
 
-/** Which process owns the partitions. During a pause, the last one that did still counts as their owner. */
+/** Whether this or another process owns the partitions. During a pause, the last owner still counts as such. */
 type Owner = 'unknown' | 'this' | 'another';
 
 /** Acquires the partitions, projects until a pause is requested or the signal aborts, and releases them. */

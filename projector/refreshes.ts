@@ -1,7 +1,7 @@
 /**
- * How often each refreshable view is refreshed: as often as its cost allows. The owner of partition 0 measures what
- * refreshes take and sets the pause between them, in the view itself, so it holds on every replica of a cluster and
- * while no projector runs.
+ * How often each refreshable view is refreshed: as often as its cost allows. The owner of partition 0 measures the
+ * duration of refreshes and sets the pause between them in the view itself, so it holds on every replica of a
+ * cluster and while no projector runs.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -12,9 +12,9 @@ import type { Deployment } from './store.ts';
 const CHECK_MS = 10_000;
 /** A view refreshes for at most a fifth of the time. */
 const PAUSE_PER_COST = 4;
-/** Few, so that a pause seldom changes; in seconds. */
+/** Only a few values, so that a pause rarely changes; in seconds. */
 const PAUSES = [5, 10, 15, 20, 30, 40, 60, 80, 160, 300] as const;
-/** The periods of sql/migrations: no view becomes older than these make it, whatever its refresh costs. */
+/** The periods of sql/migrations, which are upper limits: an expensive refresh does not make a view older than these. */
 const PAUSE_MAX: Readonly<Record<string, number>> = {
   leaderboard_1h_mv: 10,
   leaderboard_4h_mv: 10,
@@ -29,7 +29,10 @@ export function pauseAfter(view: string, durationMs: number): number {
   return Math.min(wanted, PAUSE_MAX[view] ?? 300);
 }
 
-/** These scan whole tables, so they run rarely: market_stats adds what came after market_counts, and search_traders only ranks. */
+/**
+ * These scan whole tables, so they run rarely: market_stats adds the changes since market_counts, and search_traders
+ * only ranks.
+ */
 const SELDOM = ['market_counts_mv', 'search_traders_mv'];
 
 const Refreshed = z.object({ view: z.string(), ms: z.coerce.number(), schedule: z.string() });
@@ -88,7 +91,7 @@ export async function keepPauses(options: {
       if (Object.keys(changed).length > 0)
         logger.info({ changed }, 'changed the refresh interval of views');
     } catch (err) {
-      // Views keep their pace meanwhile.
+      // Meanwhile, views keep their interval.
       logger.warn({ err }, 'the pace of refreshes could not be set, retrying');
     }
     await delay(CHECK_MS, undefined, { signal }).catch(() => undefined);

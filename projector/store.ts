@@ -61,7 +61,7 @@ const REMEMBERED_INSERTS = 9_900;
 /** A restart does not help; a rebuild does. */
 export class ForgottenBatchError extends ExpectedError {}
 
-/** An event that has a row of its own, apart from bookings. */
+/** An event that is stored as its own row, not in bookings. */
 export type Fact = Refused | Resolution;
 
 export class Store {
@@ -145,7 +145,7 @@ export class Store {
   }
 
   /**
-   * What the tables hold of these markets. On a cluster, a replica may lack rows that were acknowledged since `sync`.
+   * The stored state of these markets. On a cluster, a replica may lack rows that were acknowledged since `sync`.
    * One thread groups the rows in the order of the key, so the engine holds one market at a time.
    */
   async markets(conditionIds: readonly string[]): Promise<ReadonlyMap<string, StoredMarket>> {

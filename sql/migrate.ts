@@ -45,7 +45,7 @@ export async function migrate(target: Target): Promise<readonly string[]> {
 /** The same without the views of the analysts, which read one database only. */
 export async function createTables(target: Target): Promise<readonly string[]> {
   return within(target, target.database, (client) =>
-    // Also where nothing is missing: an earlier run may have been killed.
+    // Even if no migration is missing, because an earlier run may have been killed.
     applyMissing(client, target).finally(() => startRefreshes(client)),
   );
 }
@@ -126,7 +126,7 @@ export function statementsOf(sql: string, target: Pick<Target, 'database' | 'clu
   return repeated.flatMap((statement) => clusterForm(statement, { cluster, database }));
 }
 
-/** What to replace in each repetition; once nothing for a file without a list. */
+/** The replacements of each repetition; a single empty one for a file without a list. */
 function valuesOf(sql: string): readonly (readonly (readonly [string, string])[])[] {
   const [, names, rows] = /^-- For each (.+):\n((?:-- {3}.+\n)+)/m.exec(sql) ?? [];
   if (names === undefined || rows === undefined) return [[]];
@@ -137,7 +137,7 @@ function valuesOf(sql: string): readonly (readonly (readonly [string, string])[]
     .map((values) => names.split(', ').map((name, i) => [name, values[i] ?? ''] as const));
 }
 
-/** Other servers of a cluster go on refreshing: a statement whose table is just being replaced is repeated for this long. */
+/** Other servers of a cluster keep refreshing: a statement on a table that is being replaced is retried for this long. */
 const REPLACED_MS_MAX = 30_000;
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {

@@ -1670,8 +1670,8 @@ CREATE TABLE fillstream.markets
     `token_ids` Array(UInt256) COMMENT 'two ERC-1155 ids, by outcome index',
     `group_item_title` String COMMENT 'label of the market inside its event, or empty',
     `sports_market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
-    `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
-    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
+    `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest observed it, UTC; the newest row is valid',
+    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC; caches poll it for new rows',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     PROJECTION by_slug
     (
@@ -1953,7 +1953,7 @@ CREATE TABLE fillstream.search_variants
 ENGINE = AggregatingMergeTree
 ORDER BY (variant, kind, word)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
-COMMENT 'words of listings and profiles by what one typo leaves of them';
+COMMENT 'words of listings and profiles, by the variants that one typo leaves';
 
 CREATE MATERIALIZED VIEW fillstream.search_variants_mv TO fillstream.search_variants
 (
@@ -2203,8 +2203,8 @@ CREATE TABLE fillstream.traders
     `taker_tier_name` String COMMENT 'name of the tier',
     `weighted_volume_usd` Float64 COMMENT '30-day weighted volume in USD, from the public profile',
     `has_weighted_volume` Bool COMMENT 'false until the public profile had one',
-    `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
-    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
+    `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest observed it, UTC; the newest row is valid',
+    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC; caches poll it for new rows',
     `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(observed_at)

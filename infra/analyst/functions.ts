@@ -1,6 +1,6 @@
 /**
- * Which functions an analyst's statement may use, by name in lower case. Every function of ClickHouse 26.7 was sorted into
- * one of the first two lists, and a test fails for a function of a newer engine that is in neither. Functions that are not
+ * The functions that an analyst's statement may use, by name in lower case. Every function of ClickHouse 26.7 is in one of
+ * the first two lists, and a test fails for a function of a newer engine that is in neither. Functions that are not
  * listed are refused.
  */
 
@@ -331,8 +331,8 @@ export const FUNCTIONS = namesOf(`
 `);
 
 /**
- * Functions that read files, settings or other hosts, tell about the machine, wait, or are not meant for users. They may
- * not even be named, because `arrayMap(file, …)` calls a function by its name.
+ * Functions that read files, settings or other hosts, reveal something about the machine, wait, or are not meant for
+ * users. They may not even be named, because `arrayMap(file, …)` calls a function by its name.
  */
 export const CLOSED_FUNCTIONS = namesOf(`
   __actionname __applyfilter __bitboolmaskand __bitboolmaskor __bitswaplasttwo __bitwrapperfunc

@@ -1,6 +1,6 @@
 /**
  * Decides whether an analyst may run a statement, from the engine's own syntax tree (`EXPLAIN AST`), so that no spelling
- * can hide anything. Everything that is not known to be harmless is refused: kinds of nodes, tables, functions, and
+ * can hide anything. Everything that is not known to be harmless is rejected: kinds of nodes, tables, functions, and
  * SETTINGS, because ClickHouse does not apply a user's constraints to SETTINGS in a subquery (ClickHouse#116028).
  */
 import {
@@ -22,7 +22,7 @@ export const ANALYST_DATABASES = namesOf(`
   analyst fillstream information_schema INFORMATION_SCHEMA
 `);
 
-/** Tables of `system` that describe SQL and our tables, and tell nothing about the machine or other users. */
+/** Tables of `system` that describe SQL and our tables, and reveal nothing about the machine or other users. */
 const SYSTEM_TABLES = namesOf(`
   aggregate_function_combinators collations columns data_type_families databases formats
   functions keywords numbers numbers_mt one settings tables table_functions time_zones zeros

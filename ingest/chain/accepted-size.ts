@@ -1,7 +1,7 @@
 /**
- * How much a chain node accepts in one request: blocks of a range, calls of a batch. Nodes publish no limit and refuse
- * with any code or status, so the size is found out: it shrinks after a refusal, and grows again while requests succeed,
- * because the node may only have been busy.
+ * The size that a chain node accepts in one request: blocks of a range, calls of a batch. Nodes publish no limit and
+ * refuse with any code or status, so the size is found by trial: it shrinks after a refusal, and grows again while
+ * requests succeed, because the node may only have been busy.
  */
 
 /** The limit of a refused size grows by this factor with each success. */

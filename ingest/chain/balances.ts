@@ -1,10 +1,10 @@
 /**
- * Publishes the pUSD balances of active traders to METADATA: after each match those of its traders, after a resolution those
- * who traded the market, and in turn those of the RECENT_MAX who traded last, because redemptions, deposits and transfers
- * move a balance without a match. A turn takes about seven minutes. Balances are read in batches at the newest final block,
- * so a catch-up over thousands of blocks reads each trader once. If a node lacks the state of that block, the balance is
- * read at the node's newest final block, then at its head. Balances are only for display: after a failed call, that
- * trader alone waits for the next round.
+ * Publishes the pUSD balances of active traders to METADATA: those of its traders after each match, those of everyone who
+ * traded the market after a resolution, and in turn those of the RECENT_MAX most recent traders, because redemptions,
+ * deposits and transfers change a balance without a match. A full turn takes about seven minutes. Balances are read in
+ * batches at the newest final block, so a catch-up over thousands of blocks reads each trader once. If a node lacks the
+ * state of that block, the balance is read at the node's newest final block, then at its head. Balances are only for
+ * display: after a failed call, that trader alone waits for the next round.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -20,7 +20,7 @@ const ROUND_TRADERS_MAX = 500;
 /** About 100 bytes each; read in order of arrival. */
 const TOUCHED_MAX = 200_000;
 const RECENT_MAX = 2_000;
-/** Five calls a second, which ordinary providers allow beside the reads of blocks. */
+/** Five calls a second, which ordinary providers allow in addition to the reads of blocks. */
 const TURN_TRADERS_MAX = 10;
 /** Traders of markets, over all markets; about 100 bytes each. */
 const MARKET_TRADERS_MAX = 200_000;
@@ -43,7 +43,7 @@ export type BalancesOptions = {
 export class Balances {
   readonly #options: BalancesOptions;
   readonly #touched = new Set<string>();
-  /** Who traded last, with the balance that was published last. */
+  /** The most recent traders, with the last published balance. */
   readonly #recent = new LRUCache<string, { balance: bigint | undefined }>({ max: RECENT_MAX });
   /** Those of `#recent` whose turn is next. */
   #turn: string[] = [];
@@ -115,7 +115,8 @@ export class Balances {
 
   async #round() {
     const { rpc } = this.#options;
-    // Those in turn wait while others do, and are not retried before their next turn.
+    // Traders of `#recent` wait while others are queued, and are not retried before their next
+    // turn.
     const isTurn = this.#touched.size === 0;
     let waiting = isTurn ? this.#nextTurn() : [...this.#touched].slice(0, ROUND_TRADERS_MAX);
     // Removed first, so that a trader who trades during the request is queued again.

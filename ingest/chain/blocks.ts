@@ -11,7 +11,7 @@ import { type CalledFill, decodeMatchCall } from '../events/match-call.ts';
 import type { LoggedOperator } from '../events/operator.ts';
 import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
-/** A match with what its transaction says of it. */
+/** A match with the data of its transaction. */
 export type SentMatch = Match & {
   /** Sender of the transaction; '' if it is not in the block's list. */
   readonly sender: string;
@@ -23,7 +23,7 @@ export type SentMatch = Match & {
 
 export type BlockFacts = {
   readonly block: BlockHead;
-  /** What LEDGER stores, in log order. */
+  /** The events that LEDGER stores, in log order. */
   readonly events: readonly LedgerEvent[];
   readonly matches: readonly SentMatch[];
   readonly operators: readonly LoggedOperator[];

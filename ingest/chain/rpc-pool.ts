@@ -16,8 +16,9 @@ const RATE_LIMIT_MS = 1_000;
 const TOO_MANY_REQUESTS = 429;
 export const PAYLOAD_TOO_LARGE = 413;
 /**
- * How providers name a rate limit in a response with status 200: by the code of HTTP or by such words. -32005 (EIP-1474,
- * "limit exceeded") says nothing alone: it is also the code for ranges that are too wide, whose words name results or blocks.
+ * How providers report a rate limit in a response with status 200: by the code of HTTP or by such words. -32005 (EIP-1474,
+ * "limit exceeded") alone is ambiguous: it is also the code for ranges that are too wide, whose messages mention results or
+ * blocks.
  */
 const RATE_WORDS =
   /\b(rate|throttl\w*|too many requests?|requests? (?:limit|count)|(?:requests?|calls) per|limit exceeded|exceeded .*(quota|capacity|credits?|units?))\b/i;
@@ -186,7 +187,7 @@ export function withoutCredentials(text: string) {
 
 /**
  * The body of a response with an error status, if it is a JSON-RPC error: many providers refuse a request this way.
- * Throws RpcError with the provider's words otherwise.
+ * Otherwise throws RpcError with the provider's message.
  */
 function errorBody({ status, text, retryAfterMs = RATE_LIMIT_MS }: HttpAnswer): unknown {
   if (status === TOO_MANY_REQUESTS) {

@@ -52,7 +52,8 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
       );
       const event = reader?.read(log);
       if (event !== undefined) events.push(event);
-      // ConditionalTokens has many users; an exchange logs nothing that we do not know.
+      // An unknown topic is an error for an exchange, but not for ConditionalTokens, which has many
+      // other users.
       const isKnown = reader !== undefined || contract !== 'exchange' || topic === FEE_CHARGED;
       if (!isKnown) throw new DecodeError('unknown_topic', topic);
     } catch (error) {
@@ -70,7 +71,7 @@ function contractOf({ address }: ChainLog, watched: WatchedContracts) {
   throw new DecodeError('not_watched', address);
 }
 
-/** The event as LEDGER stores it; undefined if it does not. Throws DecodeError if nobody knows its market. */
+/** The event as LEDGER stores it; undefined if it does not. Throws DecodeError if its market is unknown. */
 export async function storedEvent(
   event: LoggedEvent,
   of: EventContext,

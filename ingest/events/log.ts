@@ -1,6 +1,6 @@
 /**
- * What all events of the chain have in common: a log, the words inside it, and the reasons to refuse it. A kind of
- * event is one file beside this one and a row of the table in decode.ts.
+ * The common parts of all chain events: a log, the words inside it, and the reasons to refuse it. Each kind
+ * of event is a file next to this one and a row of the table in decode.ts.
  */
 import { type AbiParameter, decodeAbiParameters, type Hex } from 'viem';
 import { AMOUNT_MAX, type LedgerEvent } from '../contract.ts';
@@ -50,7 +50,7 @@ export type EventKind<Logged> = {
   readonly topics: readonly Hex[];
   /** Starts reading the logs of one block. */
   readonly reader: () => LogReader<Logged>;
-  /** Throws DecodeError if nobody knows its market. Missing if LEDGER does not store events of this kind. */
+  /** Throws DecodeError if its market is unknown. Missing if LEDGER does not store events of this kind. */
   readonly store?: (event: Logged, of: EventContext) => Promise<LedgerEvent>;
 };
 
@@ -61,7 +61,7 @@ export type LogReader<Logged> = {
   readonly left?: () => readonly { readonly log: ChainLog; readonly error: DecodeError }[];
 };
 
-/** What an event needs besides its logs to be stored. */
+/** The data that an event needs, besides its logs, to be stored. */
 export type EventContext = {
   readonly blockNumber: number;
   /** Seconds since the epoch. */
@@ -75,7 +75,7 @@ export type EventContext = {
 export type Markets = {
   /** The outcome index of a token in a condition; undefined if it is none of its tokens. */
   readonly outcomeOf: (conditionId: string, token: string, exchange: string) => 0 | 1 | undefined;
-  /** May wait for the metadata API; undefined if nobody knows the token. */
+  /** May wait for the metadata API; undefined if the token is unknown. */
   readonly conditionOfToken: (token: string) => Promise<Hex | undefined>;
 };
 

@@ -47,7 +47,6 @@ export async function refuseHalfRewound(kv: Kv): Promise<void> {
 /** Another ingest writes LEDGER. */
 export class LedgerFencedError extends ExpectedError {}
 
-/** Where LEDGER ends. */
 export type LedgerEnd = {
   /** Newest block; undefined if LEDGER covers none. */
   readonly block: Block | undefined;

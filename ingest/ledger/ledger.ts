@@ -56,7 +56,6 @@ export type Block = {
 
 export type BlockRef = Pick<Block, 'number' | 'hash'>;
 
-/** A block without events. */
 export function emptyBlock({ number, hash, time }: Pick<Block, 'number' | 'hash' | 'time'>): Block {
   return { number, hash, time, events: [], refused: [] };
 }
@@ -85,7 +84,7 @@ export type EncodedRange = {
 export class UnreadableLedgerError extends ExpectedError {}
 
 const LISTS = Object.keys(LEDGER_EVENTS) as EventList[];
-/** A block says these once for its events. */
+/** Stored once per block, not with each event. */
 const OF_BLOCK = { kind: true, blockNumber: true, blockTime: true } as const;
 const StoredLists = Object.fromEntries(
   Object.entries(LEDGER_EVENTS).map(([list, event]) => [
@@ -149,7 +148,7 @@ export class RangeEncoder {
   }
 }
 
-/** Encodes a message, whatever its size. */
+/** Encodes a message of any size. */
 export function encodeRange(range: BlockRange): EncodedRange {
   const { from, to, blocks } = range;
   const parent = range.kind === 'blocks' ? { parentHash: range.parentHash } : {};
@@ -286,7 +285,7 @@ export function eventsOf<List extends EventList>(
   return blocks.flatMap(({ events }) => events.filter(isOfKind));
 }
 
-/** How many of what these blocks hold, by list; fills are counted, too. */
+/** The number of events in these blocks, by list; fills are counted, too. */
 export type Counts = Readonly<Record<(typeof COUNTED)[number], number>>;
 export const COUNTED = [...LISTS, 'fills', 'refused'] as const;
 
@@ -317,7 +316,6 @@ function ledgerMessage(message: StreamMessage): LedgerMessage {
   return { sequence, storedAtMs: timestampMs, range: parseRange(json, nameOf(message)), json };
 }
 
-/** A message with blocks. */
 export type BlocksMessage = LedgerMessage & {
   readonly range: BlockRange & { readonly kind: 'blocks' };
 };
@@ -416,7 +414,7 @@ export async function* storedMessages(
   }
 }
 
-/** Where LEDGER is damaged, the error says so and what to do. */
+/** The error for a damaged LEDGER, with the remedy. */
 async function readable<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;

@@ -93,7 +93,7 @@ export class WholeLedger {
   }
 }
 
-/** Whether LEDGER, which begins with this block, does so because --trim removed the blocks before it. */
+/** Whether LEDGER begins with this block because --trim removed the blocks before it. */
 export async function wasTrimmed(kv: Kv, begin: number): Promise<boolean> {
   return (await trims(kv)).includes(begin - 1);
 }

@@ -1,8 +1,8 @@
 /**
  * Client of the metadata API (Gamma): markets by condition or token id, or newest first, and public profiles. The
  * service hides closed markets from some queries, so ids that are missing from the response are requested again with
- * `closed=true`. A market without tags gets those of its event. Only what identifies an item is required: an item without
- * it is logged once and treated as unknown, while any other member that cannot be parsed is logged once and left out.
+ * `closed=true`. A market without tags gets those of its event. Only members that identify an item are required: an item
+ * without them is logged once and treated as unknown. Any other member that cannot be parsed is logged once and left out.
  *
  * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out, and so is one of
  * Protocol V2, whose positions are not outcome tokens; that is logged. Results are
@@ -269,7 +269,7 @@ export class Gamma {
       const profiles = itemsOf(path, answer).filter((one) => addresses.includes(walletOf(one)));
       return this.#parseAll(path, profiles, (one) => parseProfile(walletOf(one), one));
     } catch (error) {
-      // The service does not support batches, or expects other parameters.
+      // The service does not support batches, or expects different parameters.
       const isUnable =
         error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
       if (!isUnable) throw error;

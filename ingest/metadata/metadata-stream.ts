@@ -50,8 +50,8 @@ export async function storeMetadata(writer: StreamWriter, event: MetadataEvent):
 }
 
 /**
- * Calls `onEvent` with the newest listings and profiles of METADATA, at most so many, and the recent resolutions of LEDGER:
- * one of each key, those that changed last at the end.
+ * Calls `onEvent` with the newest listings and profiles of METADATA, up to these numbers, and the recent resolutions of
+ * LEDGER: one event per key, the most recently changed last.
  */
 export async function restoreMetadata(
   nats: Nats,
@@ -95,7 +95,7 @@ export async function restoreMetadata(
   if (events > 0) logger.info({ events, seconds: seconds() }, 'metadata restored');
 }
 
-/** The newest event of each key of a subject, until there are `most`; those that changed last at the end. */
+/** The newest event of each key of a subject, at most `most`, the most recently changed last. */
 async function newestEvents(
   nats: Nats,
   subject: string,

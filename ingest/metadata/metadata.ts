@@ -1,5 +1,5 @@
 /**
- * What ingest knows about markets and traders: listings, profiles, resolutions, and the outcome of each token. The data
+ * Metadata of markets and traders: listings, profiles, resolutions, and the outcome of each token. The data
  * comes from the metadata API and the chain. Every new or changed listing and profile goes to METADATA through
  * `onChange`. Missing texts never delay a fill; they are left empty.
  */
@@ -70,7 +70,7 @@ export type MetadataOptions = {
   readonly times?: Partial<MetadataTimes>;
 };
 
-/** What a match says of its market and traders. */
+/** The market and the traders of a match. */
 type Traded = {
   readonly conditionId: string;
   readonly fills: readonly { readonly trader: string }[];
@@ -122,7 +122,7 @@ export class Metadata {
 
   /**
    * Reads METADATA and LEDGER, so that a restart neither fetches nor publishes the same metadata again, and requests what
-   * the last process has not got. Calls `onUnanswered` with the blocks whose traders may lack their data.
+   * the last process did not receive. Calls `onUnanswered` with the blocks whose traders may lack their data.
    */
   async restore(nats: Nats, onUnanswered: (block: Block) => void = () => undefined): Promise<void> {
     const most = { listings: LISTINGS_MAX, profiles: PROFILES_MAX };

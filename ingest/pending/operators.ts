@@ -1,9 +1,9 @@
 /**
  * The operators of each exchange. Anyone can broadcast a well-formed call that will revert, so a pending match is shown
- * only if its sender is an operator. Operators are learned from the exchanges' events and from the senders of mined
- * matches, and a bucket keeps them across restarts. An earlier block never overrides a later one, so a match from
- * before an operator's removal does not add it again. Configured operators apply to all exchanges; an entry for one
- * exchange takes precedence.
+ * only if its sender is an operator. Operators come from the exchanges' events and from the senders of mined matches,
+ * and a bucket keeps them across restarts. An earlier block never overrides a later one, so a match from before an
+ * operator's removal does not add it again. Configured operators apply to all exchanges; an entry for one exchange
+ * takes precedence.
  */
 import { z } from 'zod';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';

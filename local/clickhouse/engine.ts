@@ -2,7 +2,8 @@
  * Calls the native engine: opens one data directory once, and a new connection for every call, so that no setting
  * leaks into another call. (An `insert_deduplication_token` left on a connection silently drops every later insert.)
  * Only a SELECT may reuse the connection of an earlier one with the same database, settings and parameter names,
- * because setting up a connection takes a third of the time of a short read. This file knows neither HTTP nor users.
+ * because setting up a connection takes a third of the time of a short read. This file does not handle HTTP or
+ * users.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -38,8 +39,8 @@ const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
 const CONNECTION_ARGUMENTS = Object.entries(CONNECTION_SETTINGS).map(([k, v]) => `--${k}=${v}`);
 
 /**
- * chdb's database `default` shows files as tables, to everybody and for good once a file was read. These make it an
- * ordinary database without tables.
+ * chdb's database `default` shows files as tables, to every user and permanently once a file was read. These
+ * statements replace it by an ordinary database without tables.
  */
 const CLOSE_FILES = ['DETACH DATABASE default', 'ATTACH DATABASE default ENGINE = Memory'];
 
@@ -274,14 +275,14 @@ function serverConfiguration(directory: string): string {
 `;
 }
 
-/** As the engine gets it: relative, so that no table and no error of a process in this directory tells where it is. */
+/** The path as the engine receives it: relative, so that no table or error message reveals the location of the directory. */
 function enginePath(directory: string): string {
   return relative(process.cwd(), join(directory, 'engine'));
 }
 
 type Opened = {
   readonly base: Connection;
-  /** Make the tables and views again whose definitions were set aside. */
+  /** Recreate the tables and views whose definitions were set aside. */
   readonly statements: readonly string[];
 };
 
@@ -294,7 +295,7 @@ function openBase(native: Native, directory: string, config: string): Opened {
   const pid = Number(/^PID: (\d+)/.exec(readText(join(engine, 'status')))?.[1]);
   const isInUse = runs(pid, '');
   try {
-    // Whoever uses the directory may be writing a definition.
+    // The process that uses the directory may be writing a definition.
     const statements = isInUse ? [] : setAsideDefinitions(directory);
     const settings = [`--config-file=${config}`, ...CONNECTION_ARGUMENTS];
     return { base: native.CreateConnection(enginePath(directory), settings), statements };

@@ -1,6 +1,6 @@
 /**
  * Entry point of the embedded ClickHouse: one process that hosts the engine and serves the ClickHouse
- * HTTP protocol on 127.0.0.1, so that clients need not know whether the server is embedded.
+ * HTTP protocol on 127.0.0.1, so that clients need not distinguish it from a server.
  *
  *   node local/clickhouse/main.ts --data DIR --port N        (0 = a free port)
  *
@@ -91,8 +91,9 @@ function readOptions(): { readonly data: string; readonly port: number } {
 
 /** Refuses new requests, stops the running ones, closes the engine and exits. */
 async function shutDown(server: Server, engine: Engine): Promise<never> {
-  // A native call that hangs would block this process and its timers, and so would an exit beside a query that was just
-  // killed. So another process enforces the time limit, until its stdin says that this one has ended.
+  // A native call that hangs would block this process and its timers, and so would an exit while a killed query is
+  // still ending. So another process enforces the time limit; it stops when its stdin closes, because this one has
+  // ended.
   const limit = `(sleep ${STOP_SECONDS_MAX}; kill -9 ${process.pid}) & cat >/dev/null; kill -9 0`;
   spawn('/bin/sh', ['-c', limit], { detached: true, stdio: ['pipe', 'ignore', 'ignore'] });
   const closed = once(server, 'close');

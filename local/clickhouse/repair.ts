@@ -1,24 +1,25 @@
 /**
- * Repairs what a kill at a full disk leaves. chdb ignores writes that fail, so the definition of a table that was written
- * at that moment can be empty, and then the engine does not open at all. While the service runs, only refreshable views
- * write definitions: each refresh replaces a table, and the projector changes how often that happens. None of these has
- * anything that the next refresh does not bring back.
+ * Repairs a data directory after a kill while the disk was full. chdb ignores failed writes, so a table definition that
+ * was being written can be empty, and then the engine does not open at all. While the service runs, only refreshable
+ * views write definitions: each refresh replaces a table, and the projector changes the interval. The next refresh
+ * restores all of their data.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 
 const SCHEMA = new URL('../../sql/schema.sql', import.meta.url);
 
-/** How every definition begins. An empty file, or one of zeros, does not. */
+/** The beginning of every definition. An empty file, or one of zeros, lacks it. */
 const DEFINITION = /^(?:ATTACH|CREATE) /;
 const TEMPORARY = /^(?:\.|_tmp_replace_)/;
 
-/** A definition that cannot be used, and that cannot be made again from the schema. */
+/** A definition that cannot be used and cannot be recreated from the schema. */
 export class DamagedDefinitionError extends Error {}
 
 /**
- * Moves unusable definitions out of the engine's directory, and returns the statements that make the tables and views
- * again; temporary tables need none. Throws DamagedDefinitionError for a table with data of its own, and leaves that one.
+ * Moves unusable definitions out of the engine's directory, and returns the statements that recreate the tables and
+ * views; temporary tables need none. Throws DamagedDefinitionError for a table with its own data, and leaves its
+ * definition in place.
  */
 export function setAsideDefinitions(directory: string): readonly string[] {
   const damaged = damagedDefinitions(join(directory, 'engine', 'metadata'));

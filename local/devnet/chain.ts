@@ -26,7 +26,7 @@ type ChainOptions = {
   readonly genesisTime: number;
   /** The initial state. */
   readonly loadState?: string | undefined;
-  /** Runs before anybody else can reach anvil. */
+  /** Runs before any other client can reach anvil. */
   readonly prepare?: (rpc: Rpc) => Promise<void>;
   /** The state is written to this file on stop. */
   readonly dumpState?: string;
@@ -37,7 +37,7 @@ type ChainOptions = {
 export type Chain = {
   /** All of anvil's methods. */
   readonly rpc: Rpc;
-  /** The port for everybody else (gate.ts). */
+  /** The port for all other clients (gate.ts). */
   readonly url: string;
   readonly webSocketUrl: string;
   readonly pid: number;
@@ -170,7 +170,7 @@ function flags(options: ChainOptions): string[] {
     'chain-id': CHAIN_ID,
     order: 'fifo',
     'slots-in-an-epoch': 1,
-    // Since Prague, blocks keep the hashes of the last 8,191 in the state.
+    // Since Prague, the state contains the hashes of the last 8,191 blocks.
     hardfork: 'cancun',
     'gas-limit': BLOCK_GAS_LIMIT,
     'base-fee': 0,

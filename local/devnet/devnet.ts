@@ -55,7 +55,7 @@ export type Devnet = {
   readonly chain: Chain;
   readonly world: World;
   readonly gammaUrl: string;
-  /** Resolves with the reason when the devnet cannot continue; `renew` asks to close it and open it again. */
+  /** Resolves with the reason when the devnet cannot continue; `renew` means that it should be closed and opened again. */
   readonly ended: Promise<string>;
   /** Resolves when every mined block is on the disk. */
   record(): Promise<void>;

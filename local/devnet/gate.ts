@@ -1,6 +1,6 @@
 /**
- * Gives everybody except the devnet itself access to its chain: JSON-RPC over HTTP and WebSocket on loopback, for reads
- * and signed transactions. On its own, anvil would serve web pages of every origin and even let them reset the chain;
+ * Gives all other programs access to the devnet's chain: JSON-RPC over HTTP and WebSocket on loopback, for reads and
+ * signed transactions. On its own, anvil would serve web pages of every origin and even let them reset the chain;
  * here it is reachable only through its owner's Unix socket.
  */
 import { once } from 'node:events';

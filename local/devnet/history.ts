@@ -108,8 +108,8 @@ function rampSeconds(matches: number, rate: number, span: number): number {
 }
 
 /**
- * How busy that second is: most in the evening of Europe and the afternoon of America, least twelve hours later. The last
- * hours are even, because live trading that follows has no rhythm.
+ * The trading activity in that second: highest in the European evening and American afternoon, lowest twelve hours later.
+ * The last hours are even, because the live trading that follows has no daily rhythm.
  */
 function activity(time: number, ago: number): number {
   const hours = (time % DAY_SECONDS) / 3_600 - PEAK_HOUR;

@@ -1,7 +1,7 @@
 /**
  * The devnet's calendar of markets and their prices. Both are pure functions of the seed, so that after a restart,
  * events have the same ids, texts, odds, results and prices without being stored. Every topic has an event for every
- * slot of its rhythm, counted from the unix epoch. This file does not know what is on the chain.
+ * slot of its rhythm, counted from the unix epoch. This file does not use the state of the chain.
  */
 import { LRUCache } from 'lru-cache';
 import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
@@ -185,7 +185,7 @@ const paths = new WeakMap<Market, Float64Array>();
 /**
  * Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick: the probability that a random
  * walk, given its path so far, ends where outcome 0 wins. So prices are a martingale: they have no trend, and a fifth
- * of the outcomes that cost 0.2 win. The calendar knows the result, so the walk is drawn to end there.
+ * of the outcomes that cost 0.2 win. The calendar determines the result, so the walk is drawn to end there.
  */
 export function fairPrice(market: Market, time: number): number {
   const span = market.endTime - market.startTime;

@@ -40,7 +40,7 @@ export type Match = {
   readonly makerFeeAmounts: readonly bigint[];
 };
 
-/** What one order gave and received, in micro-units; its event contains `making`. */
+/** The amounts that one order gave and received, in micro-units; its event contains `making`. */
 type Execution = {
   readonly order: Order;
   readonly making: bigint;
@@ -78,7 +78,7 @@ export function settle(match: Match): readonly Execution[] {
   return [...executions, { order: takerOrder, making, taking, fee: match.takerFeeAmount, refund }];
 }
 
-/** What an order receives for `making`, rounded down as on the exchange. */
+/** The amount that an order receives for `making`, rounded down as on the exchange. */
 export function takingOf(order: Order, making: bigint): bigint {
   return (making * order.takerAmount) / order.makerAmount;
 }

@@ -66,7 +66,6 @@ export class Random {
     return weights.length - 1;
   }
 
-  /** Random bytes. */
   hex(bytes: number): Hex {
     let text = '';
     while (text.length < bytes * 2) text += this.word().toString(16).padStart(8, '0');

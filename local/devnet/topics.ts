@@ -215,7 +215,7 @@ export function writeEvent(
   random: Random,
 ): EventText {
   const shape = topic.shape;
-  // Pairs, questions and cities take turns: drawn ones would meet twice on a day.
+  // Pairs, questions and cities are used in turn: random ones would occur twice on a day.
   const turn = Math.floor(endTime / (topic.periodHours * 3_600));
   switch (shape.kind) {
     case 'game':
@@ -239,7 +239,7 @@ function writeGame(
   random: Random,
 ): EventText {
   const teams = TEAMS[topic.key] ?? [];
-  // Less than half of the teams further, so that no pair meets again the other way round.
+  // An offset of less than half of the teams, so that no pair meets again with the sides swapped.
   const further = 1 + (Math.floor(turn / teams.length) % Math.floor((teams.length - 1) / 2));
   const team = (at: number) => String(teams[at % teams.length]);
   const [a, b] = [team(turn), team(turn + further)] as const;

@@ -49,7 +49,7 @@ const HABITS: readonly Habit[] = [
 
 const INSIGHT_SPREAD = 0.08;
 
-/** Makes `count` wallets; the same seed and count give the same wallets. */
+/** Creates `count` wallets; the same seed and count yield the same wallets. */
 export function makeTraders(seed: number, count: number): readonly Trader[] {
   const traders: Trader[] = [];
   let until = 0;

@@ -21,7 +21,7 @@ import type { Random } from './random.ts';
 import type { Topic } from './topics.ts';
 import type { Trader } from './traders.ts';
 
-/** What a taker intends to do. Prices in thousandths, shares in micro-shares. */
+/** The intention of a taker. Prices in thousandths, shares in micro-shares. */
 type Intent = {
   readonly market: Market;
   readonly trader: Trader;

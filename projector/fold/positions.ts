@@ -23,7 +23,7 @@ type Market = {
   chunk: number;
 };
 
-/** What the tables hold of a market. */
+/** The stored state of a market. */
 export type StoredMarket = {
   /** Open positions by trader. */
   readonly held: Map<string, Position>;
@@ -34,8 +34,8 @@ export type StoredMarket = {
 export type Place = { readonly blockNumber: number; readonly logIndex: number };
 
 /**
- * Most open positions and markets in memory; a position takes 240 bytes. More would only spare a catch-up over many
- * markets from reading some of them again.
+ * Most open positions and markets in memory; a position takes 240 bytes. A higher limit would only save a catch-up
+ * over many markets from reading some of them again.
  */
 const MOST_IN_MEMORY = 2_000_000;
 
@@ -59,7 +59,7 @@ export class OpenPositions {
     if (isAfter(last, this.#last.get(partition))) this.#last.set(partition, last);
   }
 
-  /** Takes over what the tables hold of a market that is not in memory. */
+  /** Restores the stored state of a market that is not in memory. */
   restoreMarket(conditionId: string, { held, resolution }: StoredMarket): void {
     // A resolution may have been stored without its settlements. It will be read again.
     const isApplied =
@@ -69,12 +69,12 @@ export class OpenPositions {
     this.#size += held.size;
   }
 
-  /** Whether everything that is stored of the market is in memory. */
+  /** Whether the whole stored state of the market is in memory. */
   knows(conditionId: string): boolean {
     return this.#hasAll || this.#markets.has(conditionId);
   }
 
-  /** Whether there is more in memory than there should be. */
+  /** Whether memory holds more than its limit. */
   get isFull(): boolean {
     return this.#size + this.#markets.size > this.#most;
   }
@@ -100,7 +100,7 @@ export class OpenPositions {
    */
   surplus(): readonly string[] {
     if (!this.isFull) return [];
-    // A quarter more than necessary, so that it happens seldom.
+    // A quarter more than necessary, so that this rarely happens.
     let excess = this.#size + this.#markets.size - this.#most * 0.75;
     const surplus: string[] = [];
     const stored = [...this.#markets].filter(([, { chunk }]) => chunk < this.#chunk);

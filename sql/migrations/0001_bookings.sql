@@ -2,8 +2,8 @@
 -- position when its market resolves. The only source of every aggregate, and part of the projector's
 -- checkpoint: fills and settlements share the table so that one insert is one checkpoint.
 -- Serves: a trader's fills in one market and a trader's exact windows (primary key); batch healing.
--- ORDER BY trader first, because every raw read except the leaderboard's is of one trader; kind is last,
--- because a fill after the resolution and its settlement share one log.
+-- ORDER BY trader first, because every raw read except the leaderboard's is of one trader. kind comes
+-- last, because a fill after the resolution and its settlement share one log.
 -- Rows: 40-48 a block on Polygon, about 2 million a day; 71 bytes a row, 32 of them the transaction
 -- hash. Retention: unlimited.
 -- Hashes and addresses are stored as bytes. The *_hex columns are input only, because JSON has no bytes.

@@ -1,8 +1,8 @@
 -- Sums per trader and market over all time with the newest position, filled by every insert into bookings.
 -- Serves: a trader's history of markets, newest first, and positions. ORDER BY trader: one trader is one range.
 -- Elements of `position`: version is the order of the chain, (block · 2^20 + log) · 2 + (1 for a settlement); outcome is
--- the one held; amounts are micro-shares and micro-USDC. Read it with max(): with FINAL, the engine takes its elements from
--- different rows.
+-- the outcome held; amounts are micro-shares and micro-USDC. Read it with max(): with FINAL, the engine takes its elements
+-- from different rows.
 -- Rows: one per trader and market, about a tenth of the fills. Retention: unlimited.
 -- The trader_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS trader_markets

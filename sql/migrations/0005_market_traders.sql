@@ -1,4 +1,4 @@
--- The rows of trader_markets once more, by market.
+-- A second copy of trader_markets, by market.
 -- Serves: the traders and holders of a market, its totals and its open interest, and the reload of open positions when the
 -- projector starts. ORDER BY condition_id: one market is one range.
 -- Rows: one per trader and market. Retention: unlimited.

@@ -1,4 +1,5 @@
--- The rows of bookings once more, by market: bookings scatters them, each trader's in another granule.
+-- A second copy of bookings, by market, because bookings scatters a market's rows over the granules of
+-- its traders.
 -- Serves: the fills of a page of a market's traders, leaderboards of a market or a series. ORDER BY condition_id, trader as in
 -- market_traders, so that a page is one range; then the chain's order and kind, which make each row unique.
 -- By quarter: most markets are in one or two parts, and the daily merge rewrites at most a quarter.

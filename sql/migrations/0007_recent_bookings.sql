@@ -1,5 +1,5 @@
--- The bookings of the last weeks in the order of time, filled by every insert into bookings, where those of an hour are
--- scattered over all of a month.
+-- The bookings of the last weeks in the order of time, filled by every insert into bookings, which scatters the rows of
+-- an hour over the whole month.
 -- Serves: the leaderboards, which read the hours in which their windows begin and end from it, to the second.
 -- ORDER BY block_time: a period is one range. The rest makes each row unique: read it with FINAL. Rows: one per booking, 18 to 22 bytes. Retention: 32 days, dropped by week.
 CREATE TABLE IF NOT EXISTS recent_bookings

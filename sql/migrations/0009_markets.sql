@@ -1,7 +1,8 @@
 -- The newest listing of each market, from METADATA.
 -- Serves: market objects of every endpoint, by condition id, number or slug; search.
--- ORDER BY condition_id: the key that chain facts carry. The projections find a market by slug or number: of 500,000, in a
--- fifth of the time of a bloom filter, whose false hits cost most of it. Rows: one per market. Retention: unlimited.
+-- ORDER BY condition_id: the key that chain facts carry. The projections find a market by slug or number. With 500,000
+-- markets, this takes a fifth of the time of a bloom filter, which spends most of its time on false hits. Rows: one per
+-- market. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS markets
 (
     condition_id FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
@@ -21,8 +22,8 @@ CREATE TABLE IF NOT EXISTS markets
     token_ids Array(UInt256) COMMENT 'two ERC-1155 ids, by outcome index',
     group_item_title String COMMENT 'label of the market inside its event, or empty',
     sports_market_type String COMMENT 'moneyline, spreads, totals …; empty outside sports',
-    observed_at DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
-    stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
+    observed_at DateTime64(3, 'UTC') COMMENT 'when ingest observed it, UTC; the newest row is valid',
+    stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC; caches poll it for new rows',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     PROJECTION by_slug (SELECT slug, condition_id ORDER BY slug),
     PROJECTION by_number (SELECT market_id, condition_id ORDER BY market_id)

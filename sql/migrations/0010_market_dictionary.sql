@@ -1,10 +1,10 @@
 -- Tags, series, number, category and boards of each market, in memory.
--- Serves: every filter by tag or series, joined at read time, so that a re-tagged market is right at once in
--- all history; leaderboard_window. The category is the main tag: the first of this order that is among the tags, which has
--- the least weight in a trader's weighted volume. `boards` has a bit for each leaderboard that counts the market, because
--- to group by a number is cheaper than by an array of texts: bit 0 is "all", bit n the nth of the tags below; "sports" excludes markets
--- that are also tagged "esports". The key is the condition id's bytes reinterpreted as a number. The
--- projector reloads it when listings change (the embedded engine ignores LIFETIME; other nodes of a cluster follow within a minute).
+-- Serves: every filter by tag or series, joined at read time, so that a changed tag applies to all history at once;
+-- leaderboard_window. The category is the main tag: of the market's tags, the first in the order below, which has the least
+-- weight in a trader's weighted volume. `boards` has a bit for each leaderboard that counts the market, because grouping by
+-- a number is cheaper than by an array of texts: bit 0 is "all", bit n the nth of the tags below; "sports" excludes markets
+-- that are also tagged "esports". The key is the condition id's bytes reinterpreted as a number. The projector reloads it
+-- when listings change (the embedded engine ignores LIFETIME; other nodes of a cluster follow within a minute).
 -- ORDER BY: none, a hash table. Rows: one per market, all in memory. Retention: as markets.
 -- The engine has no comments on attributes of a dictionary.
 CREATE DICTIONARY IF NOT EXISTS market_dictionary

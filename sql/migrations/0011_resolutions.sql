@@ -1,4 +1,4 @@
--- The resolution of each condition; the first one stands.
+-- The resolution of each condition; only the first one counts.
 -- Serves: resolved_at and winning_outcome of market objects, and the projector's closed markets.
 -- ORDER BY condition_id: point reads. Rows: one per resolved condition. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS resolutions

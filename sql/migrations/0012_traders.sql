@@ -11,8 +11,8 @@ CREATE TABLE IF NOT EXISTS traders
     taker_tier_name String COMMENT 'name of the tier',
     weighted_volume_usd Float64 COMMENT '30-day weighted volume in USD, from the public profile',
     has_weighted_volume Bool COMMENT 'false until the public profile had one',
-    observed_at DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
-    stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
+    observed_at DateTime64(3, 'UTC') COMMENT 'when ingest observed it, UTC; the newest row is valid',
+    stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC; caches poll it for new rows',
     trader_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(observed_at)

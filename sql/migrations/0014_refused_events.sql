@@ -1,4 +1,4 @@
--- Logs and calls that could not be decoded, kept raw. Serves: an operator who looks for what was left out,
+-- Logs and calls that could not be decoded, kept raw. Serves: operators who investigate what was left out,
 -- and why. ORDER BY chain order. Rows: normally none. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS refused_events
 (

@@ -1,6 +1,6 @@
 -- The leaderboard of the last {seconds} for every tag, exact to the second: whole hours come from trader_hours, the hours in
--- which the window begins and ends from recent_bookings. One reading of the clock decides where these meet. A window is an
--- hour or longer. Markets with the same tags are summed for each trader before they are counted for each of their tags.
+-- which the window begins and ends from recent_bookings. One reading of the clock decides where these meet. Windows are at
+-- least an hour long. Markets with the same tags are summed for each trader before they are counted for each of their tags.
 -- "sports" excludes markets that are also tagged "esports"; the tags are in the order of the bits of market_dictionary. A
 -- market is won when its realised PnL inside the window is above 0; it counts when it has a fill or a settlement there.
 -- last_trade_at covers all time and all markets: a settlement alone can put a trader on a leaderboard.

@@ -1,9 +1,10 @@
--- Which listings and which public profiles have each word, as bitmaps: words in lower case and without accents.
+-- The listings and public profiles that contain each word, as bitmaps: words in lower case and without accents.
 -- Listings: words of the question, the titles and the slugs of market and event, with the numbers of the markets.
--- Profiles: words of the name and of the account on X, the whole account after @ and the whole name after =, without
--- what is neither letter nor digit, with the last 26 bits of the address as a number, which few traders share: bitmaps
--- of longer numbers would be sparse and slow.
--- Serves: search; several words are intersected in memory. ORDER BY (kind, word): words with a beginning are one range.
+-- Profiles: words of the name and of the account on X, and the whole account after @ and the whole name after =, both
+-- reduced to letters and digits. A trader's number is the last 26 bits of the address, which few traders share;
+-- bitmaps of longer numbers would be sparse and slow.
+-- Serves: search; several words are intersected in memory. ORDER BY (kind, word): the words with a prefix are one
+-- range.
 -- Words that a market or trader lost stay; search compares its hits with the listings and profiles.
 -- Rows: one per different word. Retention: unlimited. Granules are small because a frequent word has a large bitmap.
 -- Parts older than a day merge into one, because a search opens the columns of every part.

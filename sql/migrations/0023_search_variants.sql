@@ -1,6 +1,6 @@
--- Each word of a listing or profile once as it is and, where it has four letters or more, once without each of its
+-- Each word of a listing or profile, once unchanged and, if it has four letters or more, once without each of its
 -- characters. Two words that differ by one typo share such a variant.
--- Serves: search; names the words that one typo may have become the given one, and which of them are frequent.
+-- Serves: search; finds the words that are one typo away from the given one, and which of them are frequent.
 -- ORDER BY variant: point reads. Rows: about 8 per different word. Retention: unlimited.
 -- Words of more than 24 characters, such as addresses used as names, have no variants.
 -- Parts older than a day merge into one, because a search opens the columns of every part.
@@ -15,7 +15,7 @@ ENGINE = AggregatingMergeTree
 ORDER BY (variant, kind, word)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
-COMMENT 'words of listings and profiles by what one typo leaves of them';
+COMMENT 'words of listings and profiles, by the variants that one typo leaves';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS search_variants_mv TO search_variants
 COMMENT 'feeds search_variants'

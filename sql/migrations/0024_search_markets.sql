@@ -1,6 +1,6 @@
 -- Every listed market with its volume, replaced as a whole by each refresh. Serves: search, which ranks by volume.
--- ORDER BY: the numbers that search_words has, after the level: of a frequent word only the first ones are ranked. Level 0
--- has so few that each search can read all of it. Rows: one per listed market. Retention: until the next refresh.
+-- ORDER BY: the level, then the numbers of search_words, so that only the first entries of a frequent word are ranked.
+-- Level 0 is so small that each search can read all of it. Rows: one per listed market. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS search_markets
 (
     level UInt8 COMMENT '0: the first 5,000 by volume, 1: the others',

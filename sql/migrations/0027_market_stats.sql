@@ -1,9 +1,10 @@
--- Every market with a match: price, change, volume, traders, open interest and what lists filter by, replaced as a
--- whole by each refresh. Serves: the list of markets. ORDER BY: its default order.
+-- Every market with a match: price, change, volume, traders, open interest and the columns that lists filter by,
+-- replaced as a whole by each refresh. Serves: the list of markets. ORDER BY: its default order.
 -- A refresh groups market_marks, joins the listings, and reads minutes only of markets that were matched in the last 24
 -- hours and their traders only of those matched since market_counts. The window begins at a whole minute.
--- Prices are rounded to nearest, as those that are shown. price_24h is the last price before the window, or the first one of a younger market. GLOBAL, because on a cluster
--- each shard has the matches of its takers; there, each node computes the rows of all shards.
+-- Prices are rounded to nearest, like those in the API. price_24h is the last price before the window, or the first one of a
+-- younger market. GLOBAL, because on a cluster each shard has the matches of its takers; there, each node computes the rows
+-- of all shards.
 -- Rows: one per matched market. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS market_stats
 (
@@ -56,7 +57,7 @@ SELECT
     marks.traded AS volume,
     marks.number AS matches,
     changed.version > 0 ? changed.traders : counts.traders AS traders,
-    -- Its resolution settles all positions, and no match names it for the counts.
+    -- A resolution settles all positions, but is no match that would trigger a recount.
     multiIf(is_resolved, 0, changed.version > 0, changed.held, counts.open_interest) AS open_interest,
     marks.first_at AS first_match_at,
     listings.end_at AS end_at,

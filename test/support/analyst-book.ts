@@ -1,6 +1,6 @@
 /**
  * The raw rows behind the analysts' views, and the terms of docs/pnl.md computed from them without SQL: for tests that
- * recompute the answer of a query.
+ * recompute the result of a query.
  */
 import { nearest } from './prices.ts';
 import type { Schema } from './stack.ts';
@@ -47,7 +47,7 @@ const WEEK = 7 * 86_400;
 
 export async function readBook(schema: Pick<Schema, 'rows'>) {
   const { bookings, listings, resolutions } = await rawRows(schema);
-  /** Of takers, with shares, in chain order. */
+  /** Fills of takers with shares, in chain order. */
   const priced = bookings.filter((row) => row.isTaker && row.shares > 0n);
   const since = (time: number) => bookings.filter((row) => row.time >= time);
   const fillsSince = (time: number) => fillsOf(since(time));
@@ -198,7 +198,7 @@ export function signedShares({ outcome, shares, side }: Row): bigint {
   return (side === 'BUY') === (outcome === 0) ? shares : -shares;
 }
 
-/** What a position is worth at a match: rounded mark, and value. */
+/** The rounded mark and the value of a position at a match. */
 function valueAt({ outcome, shares }: Row['held'], match: Row) {
   const first = firstUsdc(match);
   const part = outcome === 0 ? first : match.shares - first;

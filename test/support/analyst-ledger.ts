@@ -1,7 +1,7 @@
 /**
- * A seeded ledger that ends now, with what queries get wrong: several matches of a market in one second and over two
- * blocks, equal labels, matches without shares or above 1 USDC a share, matches around a resolution, a category that was
- * not traded for a week, a market that nobody holds, one without a listing, and one that only settles.
+ * A seeded ledger that ends now, with cases that queries often get wrong: several matches of a market in one second and
+ * over two blocks, equal labels, matches without shares or above 1 USDC a share, matches around a resolution, a category
+ * that was not traded for a week, a market without holders, one without a listing, and one that only settles.
  */
 import type { Address, Fill, Hash, Listing, Match, Resolution } from '../../ingest/contract.ts';
 import { conditionId, traderAddress } from './ledger-generator.ts';

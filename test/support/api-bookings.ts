@@ -134,7 +134,7 @@ export async function insertBookings(
   });
 }
 
-/** What closes nothing is held, so that some positions are open. */
+/** A fill that closes nothing opens a position, so that some positions are open. */
 function heldAfter(row: Booking) {
   const isHeld = row.kind === 'fill' && row.cost === 0n;
   return {
@@ -217,7 +217,7 @@ export function seriesOf(market: Market): string {
   return Number(market.id) % 2 === 0 ? 'series-x' : 'series-y';
 }
 
-/** The texts of a listing, by the names that the api answers with. */
+/** The texts of a listing, by their names in API responses. */
 export function listingOf(market: Market) {
   return {
     question: `Question of ${market.id}?`,

@@ -1,6 +1,6 @@
 /**
- * The oracle of the api: the bookings that its tests insert and, computed from them by plain sums, every answer that they
- * expect. Nothing of the api or of the SQL is used here.
+ * The oracle of the api: the bookings that its tests insert and, computed from them by plain sums, every response that
+ * they expect. It uses no code of the api and no SQL.
  */
 import { getAddress } from 'viem';
 import {
@@ -20,8 +20,8 @@ import { nearest, roundedDown } from './prices.ts';
 export const SEED = Number(process.env.SEED ?? 20_261_121);
 export const TRADERS = 30;
 /**
- * The clock of the exchange. It stands still, on no boundary, so that minutes, hours and days divide the bookings alike
- * in each run. It stands in the future, because the engine deletes from `recent_bookings` by its own clock.
+ * The fixed clock of the exchange. It is on no boundary, so that minutes, hours and days divide the bookings in the
+ * same way in each run. It is in the future, because the engine deletes from `recent_bookings` by its own clock.
  */
 export const NOW = Date.UTC(2090, 4, 17, 14, 22, 33) / 1_000;
 /** The clock of a second api, far from all random bookings. */
@@ -44,7 +44,7 @@ export const TIE_TRADER = addressOf(903);
 /** Booked around the edges of every board. */
 const BOARD_EDGE_TRADER = addressOf(905);
 
-/** Whose newest fill is five hours old; all others traded within the last. */
+/** A trader whose newest fill is five hours old; all others traded within the last hour. */
 const IDLE_TRADER = addressOf(904);
 
 export const random = makeBookings(SEED, NOW, 4_000, TRADERS);
@@ -306,7 +306,7 @@ export function profileObject(trader: string, separator = 'T') {
 const WEIGHT_TENTHS = [10n, 10n, 23n, 23n, 0n, 13n, 17n, 17n];
 const TIERS = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
 
-/** What the public profile says of a trader; trader 6's says nothing of tiers. */
+/** The public profile of a trader; trader 6's has no tier. */
 export function tierOf(trader: number) {
   if (trader % 3 !== 0 || trader === 6) return undefined;
   return { tier: (trader / 3) % 7, volume: trader * 1_000 + 0.25 };
@@ -492,12 +492,12 @@ export function firstPrice({ outcome, shares, usdc }: Booking): number {
   return nearest(outcome === 0 ? usdc : shares - usdc, shares);
 }
 
-/** The same, rounded down, as the extremes of a minute are stored. */
+/** The same, rounded down, like the stored extremes of a minute. */
 export function firstPriceDown({ outcome, shares, usdc }: Booking): number {
   return roundedDown(outcome === 0 ? usdc : shares - usdc, shares);
 }
 
-/** Of outcome 0, as a fraction: the payout of a resolved market, else its newest match. */
+/** Mark of outcome 0 as a fraction: the payout of a resolved market, otherwise its newest match. */
 export function markOf(market: number) {
   const payout = { 0: 1n, 2: 1n }[market];
   if (payout !== undefined) {
@@ -515,7 +515,7 @@ export function markObject(market: number) {
   return { price_1: first, price_2: 1_000_000 - first, time: time(at), source };
 }
 
-/** What each trader holds of a market after their newest booking there; by shares, then address. */
+/** The holding of each trader in a market after their newest booking there; by shares, then address. */
 export function heldOf(market: number): readonly Booking[] {
   const newest = new Map<string, Booking>();
   for (const row of rows.filter((one) => one.market === market)) {

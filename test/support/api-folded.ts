@@ -24,7 +24,7 @@ export const NOW = TO + 1_234;
 /** The busiest first. */
 export const TRADERS = Array.from({ length: LEDGER.traders }, (_, i) => traderAddress(i));
 
-/** An api whose clock stands at NOW, over the events so far; `add` books more of them. */
+/** An api with its clock fixed at NOW, over the events so far; `add` books more of them. */
 export async function startFolded(seed: number) {
   console.log(`SEED=${seed}`);
   const stores = await startStores();
@@ -147,7 +147,7 @@ function settle(market: Own | undefined, payouts: readonly bigint[] | undefined,
   market.holding = flat();
 }
 
-/** What a holding is worth at a mark, and its PnL. */
+/** The value of a holding at a mark, and its PnL. */
 export function valued({ shares, cost, fees }: Holding, mark: Price | undefined) {
   const outcome: 0 | 1 = shares[0] > 0n ? 0 : 1;
   if (mark === undefined) throw new Error('no match made this holding');

@@ -24,7 +24,7 @@ export type StartClickHouse = (
   data: string,
 ) => Promise<Pick<ClickHouse, 'url' | 'client' | 'stop'>>;
 
-/** Both stores in a directory, which goes away with them. */
+/** Both stores in a directory that is deleted with them. */
 export async function startStores(start: StartClickHouse = startClickHouse) {
   const directory = temporaryDirectory();
   const clickhouse = await start(`${directory.path}/clickhouse`);
@@ -48,7 +48,7 @@ export type Stores = Awaited<ReturnType<typeof startStores>>;
 
 let accounts = 0;
 
-/** Stores a new key, of an account of its own unless one is given, and returns it. */
+/** Stores a new key, of a new account unless one is given, and returns it. */
 export async function issueKey(
   bucket: Parameters<typeof storeKey>[0],
   tier: Tier,
@@ -156,7 +156,7 @@ export async function startApi(options: {
   };
 }
 
-/** GET with a key; the answer's status, fields and JSON body. */
+/** GET with a key; returns the status, headers and JSON body. */
 export async function get(url: string, key: string | undefined, init: RequestInit = {}) {
   const headers = { ...(key === undefined ? {} : { 'X-Service-Key': key }), ...init.headers };
   const response = await fetch(url, { ...init, headers });
@@ -198,7 +198,7 @@ export const ROUTES = [
   '/v2/biggest_trades',
 ];
 
-/** Path and query of the next page, from the `Link` field. */
+/** Path and query of the next page, from the `Link` header. */
 export function nextOf(headers: Headers): string | undefined {
   return /^<([^>]+)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1];
 }

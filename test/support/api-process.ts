@@ -1,4 +1,4 @@
-/** The api as a process of its own, as it runs in production, with its log. */
+/** The api as a separate process, as it runs in production, with its log. */
 
 import { start } from './service.ts';
 import { DATABASE } from './stack.ts';

@@ -1,6 +1,6 @@
 /**
- * The application over a ClickHouse that holds the made-up exchange of api-expected.ts: what the
- * tests of analytics answers start from.
+ * The application over a ClickHouse that contains the made-up exchange of api-expected.ts: the
+ * starting point for tests of analytics responses.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { addressOf, insertBookings, insertListings } from './api-bookings.ts';
@@ -18,7 +18,7 @@ import {
 } from './api-expected.ts';
 import { issueKey, type StartClickHouse, startApi, startStores } from './api-harness.ts';
 
-/** An api whose clock stands at NOW, one at EDGE_NOW, and a key of each tier. */
+/** An api with its clock fixed at NOW, one at EDGE_NOW, and a key of each tier. */
 export async function startSeeded(start?: StartClickHouse) {
   console.log(`SEED=${SEED}`);
   const stores = await startStores(start);
@@ -26,7 +26,7 @@ export async function startSeeded(start?: StartClickHouse) {
   await insertListings(clickhouse.client, RESOLVED_AT);
   await insertProfiles(clickhouse.client);
   await insertBalances(clickhouse.client);
-  // The newest first: no answer may depend on the order of inserts.
+  // Newest first, because no response may depend on the order of inserts.
   for (let end = rows.length; end > 0; end -= 1_000) {
     await insertBookings(clickhouse.client, rows.slice(Math.max(0, end - 1_000), end), end);
   }
@@ -53,7 +53,7 @@ export async function startSeeded(start?: StartClickHouse) {
   };
 }
 
-/** The views that go by the engine's clock go by NOW: nothing else of their text changes. */
+/** Makes the views that use the engine's clock use NOW instead; the rest of their text is unchanged. */
 async function stopClock(client: ClickHouseClient) {
   for (const [view, change] of [
     ['leaderboard_window', 'CREATE OR REPLACE VIEW leaderboard_window AS'],
@@ -70,7 +70,7 @@ async function stopClock(client: ClickHouseClient) {
 
 export async function refreshBoards(client: ClickHouseClient) {
   const boards = Object.keys(ALL_FRAMES).map((frame) => `leaderboard_${frame.toLowerCase()}_mv`);
-  // They are refreshed only here, because answers are compared that name the refresh.
+  // They are refreshed only here, because some compared responses contain the time of the refresh.
   for (const view of [...boards, 'market_counts_mv', 'market_stats_mv']) {
     for (const action of ['START', 'WAIT', 'REFRESH', 'WAIT', 'STOP']) {
       await client.command({ query: `SYSTEM ${action} VIEW ${view}` });

@@ -1,6 +1,6 @@
 /**
  * Random matches that the exchange accepts. Which amounts it accepts is known from an accounting model: every wallet
- * pays in what it gives, pairs are minted or merged, the makers are paid, and the taker receives what remains.
+ * pays in its part, pairs are minted or merged, the makers are paid, and the taker receives what remains.
  */
 import type { Hex } from 'viem';
 
@@ -46,7 +46,7 @@ export function typeOf({ takerOrder, makerOrders }: ModelMatch): MatchType {
   return same === makerOrders.length ? kind : `mixed ${kind}`;
 }
 
-/** What one wallet pays in, receives and gets back, before fees. */
+/** The amounts that one wallet pays in, receives and gets back, before fees. */
 type Moved = { readonly gives: bigint; readonly gets: bigint };
 
 type Outcome = {

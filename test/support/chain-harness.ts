@@ -1,6 +1,6 @@
 /**
- * What the tests of the final follower share: a devnet that mines on request, endpoints in front
- * of it that misbehave on purpose, ingest as a process, and LEDGER beside the chain's own logs.
+ * Shared by the tests of the final follower: a devnet that mines on request, endpoints in front of
+ * it that misbehave on purpose, ingest as a process, and LEDGER next to the chain's own logs.
  */
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
@@ -21,7 +21,7 @@ import { rpc } from './service.ts';
 
 export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
 
-/** A devnet with a short history that stands still but for `mine`. */
+/** A devnet with a short history that mines only when `mine` is called. */
 export async function startStillDevnet(
   directory: string,
   matches: number,
@@ -138,7 +138,7 @@ export async function factsOfLedger(nats: Nats) {
 
 export type Call = { readonly id: number; readonly method: string; readonly params: unknown[] };
 export type Reply = { readonly id: number; result?: unknown; error?: unknown };
-/** What an endpoint answers: a JSON body, or raw text with status and headers. */
+/** The response of an endpoint: a JSON body, or raw text with status and headers. */
 export type Misbehave = (calls: readonly Call[], replies: Reply[]) => Changed | Promise<Changed>;
 type Changed = readonly Reply[] | Raw | undefined;
 type Raw = {
@@ -147,7 +147,7 @@ type Raw = {
   readonly text: string;
 };
 
-/** An endpoint in front of `target`; `misbehave` may change each answer, undefined leaves it. */
+/** An endpoint in front of `target`; `misbehave` may change each response, and undefined leaves it unchanged. */
 export async function startEndpoint(target: string, misbehave: Misbehave) {
   let asked = 0;
   const server = createServer(async (request, response) => {

@@ -1,6 +1,6 @@
 /**
- * What every table of projections says, in numbers that two runs over the same LEDGER or chain must
- * share, and its sums by tag, in which the aggregates of one run must agree.
+ * The content of every projection table as numbers, which must be equal for two runs over the same
+ * LEDGER or chain, and its sums by tag, which must be equal for all aggregates of one run.
  */
 type Query = <Row>(sql: string) => Promise<readonly Row[]>;
 
@@ -44,7 +44,8 @@ const CHECKSUMS = {
       last_trade_at, fills))) AS hash FROM trader_activity FINAL`,
   resolutions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, payout_0,
       payout_1, resolved_at))) AS hash FROM resolutions FINAL`,
-  // Traded ones: a market that closed before a service began, and that nobody traded, is not asked for.
+  // Only traded markets, because a market that closed before the service started and was never traded
+  // is not requested.
   markets: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, market_id, question,
       tags))) AS hash FROM markets FINAL WHERE condition_id IN (SELECT condition_id FROM bookings)`,
 };

@@ -54,7 +54,7 @@ export type Broker = {
   close(): Promise<void>;
 };
 
-/** A nats-server with a data directory of its own; `stop` and `start` keep port and data. */
+/** A nats-server with its own data directory; `stop` and `start` keep port and data. */
 export async function startBroker(): Promise<Broker> {
   const dataDir = mkdtempSync(join(tmpdir(), 'fillstream-feed-'));
   let server: NatsServer = await startNatsServer({ dataDir });
@@ -170,7 +170,7 @@ export async function startApi(
   const sessions = await Sessions.start({ ...options, logger });
   const feed = await Feed.start({ ...options, sessions, logger });
   const streams = await openStreams({ ...options, feed, sessions, logger });
-  // Rejected when a test replaces the whole broker.
+  // These reject when a test replaces the whole broker.
   sessions.watching.catch(() => undefined);
   streams.watching.catch(() => undefined);
   const app = express();

@@ -1,7 +1,7 @@
-/** Keeps what all tests of a file use. */
+/** Fixtures that all tests of a file share. */
 import { afterAll, beforeAll } from 'vitest';
 
-/** What `start` resolves with: there before the first test of the file, stopped after the last. */
+/** The result of `start`, which runs before the first test of the file and is stopped after the last. */
 export function forFile<T extends { stop(): Promise<void> }>(start: () => Promise<T>): T {
   const started = {} as T;
   beforeAll(async () => {

@@ -1,4 +1,4 @@
-/** What an analyst may not do, and the nestings that could hide it. */
+/** Statements that analysts may not run, and the nestings that could hide them. */
 import { join } from 'node:path';
 
 type Targets = {
@@ -114,7 +114,7 @@ export const STATEMENTS: readonly Nest[] = [
   ['EXPLAIN QUERY TREE', (rows) => `EXPLAIN QUERY TREE SELECT * FROM ${rows}`],
 ];
 
-/** SETTINGS must be refused wherever they stand. */
+/** SETTINGS must be rejected in every position. */
 export const SETTINGS: readonly Nest[] = [
   ['in a subquery', (rows) => `(SELECT * FROM ${rows} SETTINGS readonly = 0)`],
   ['before FORMAT', (rows) => `(SELECT * FROM (SELECT 1) SETTINGS max_threads = 1), ${rows} AS r`],

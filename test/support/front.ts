@@ -4,9 +4,9 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 
 /** Forwards connections to the present target. */
 export class Front {
-  /** A URL, of which only host and port count. */
+  /** A URL; only its host and port are used. */
   target: string;
-  /** Of the next connection. */
+  /** Returns the target of the next connection. */
   route: () => string = () => this.target;
   connections = 0;
   /** Bytes of the target that reach the client of a connection before it is cut. */
@@ -46,7 +46,7 @@ export class Front {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** As if the server was killed: cuts all connections and refuses new ones until `up`. */
+  /** Behaves as if the server was killed: closes all connections and refuses new ones until `up`. */
   down(): void {
     this.#isDown = true;
     this.cut();
@@ -56,7 +56,7 @@ export class Front {
     this.#isDown = false;
   }
 
-  /** Keeps the connections of now open, and lets nothing through any more. */
+  /** Keeps the current connections open, but forwards nothing more. */
   mute(): void {
     for (const socket of this.#sockets) socket.unpipe().pause();
   }

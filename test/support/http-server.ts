@@ -1,4 +1,4 @@
-/** Small HTTP servers of tests, which stand for what our programs talk to. */
+/** Small HTTP servers for tests, in place of the services that our programs use. */
 import { once } from 'node:events';
 import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';

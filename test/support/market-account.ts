@@ -1,17 +1,17 @@
 /**
- * What the API should answer of a market, from the independent account of the chain (recompute.ts). Written from
- * docs/pnl.md and the OpenAPI document alone.
+ * The expected API responses for a market, from the independent account of the chain (recompute.ts). Written
+ * from docs/pnl.md and the OpenAPI document alone.
  */
 import { getAddress } from 'viem';
 import { nearest, roundedDown } from './prices.ts';
 import { type ChainMarket, type ChainMatch, markOf, openPositions } from './recompute.ts';
 
-/** Of outcome 0. */
+/** Price of outcome 0. */
 function priceOf({ outcome, usdc, shares }: ChainMatch): number {
   return nearest(outcome === 0 ? usdc : shares - usdc, shares);
 }
 
-/** The same, rounded down, as the extremes of a minute are stored. */
+/** The same, rounded down, like the stored extremes of a minute. */
 function priceDown({ outcome, usdc, shares }: ChainMatch): number {
   return roundedDown(outcome === 0 ? usdc : shares - usdc, shares);
 }
@@ -41,7 +41,7 @@ export function marketTotals(market: ChainMarket) {
   };
 }
 
-/** What the list of markets has of the 24 hours before it was computed. */
+/** The figures in the list of markets for the 24 hours before it was computed. */
 export function marketDay(market: ChainMarket, asOf: string) {
   const since = Math.floor((Date.parse(asOf) / 1_000 - 86_400) / 60) * 60;
   const priced = market.matches.filter((match) => match.shares > 0n);
@@ -92,7 +92,7 @@ export function marketTrades(market: ChainMarket) {
   }));
 }
 
-/** Who holds the market, most shares first; `realised` by address. */
+/** The holders of the market, most shares first; `realised` by address. */
 export function marketHolders(market: ChainMarket, realised: (trader: string) => bigint) {
   return openPositions(market)
     .sort((a, b) => Number(b.own - a.own) || (a.trader < b.trader ? -1 : 1))

@@ -1,6 +1,6 @@
 /**
- * A chain node with the habits of other software: a proxy in front of anvil that answers
- * subscriptions as its mode says. HTTP calls pass through unless their method is refused.
+ * A chain node that behaves like other software: a proxy in front of anvil that handles
+ * subscriptions according to its mode. HTTP calls pass through unless their method is refused.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -10,16 +10,16 @@ import { type WebSocket as Peer, WebSocketServer } from 'ws';
 
 export type Habits = {
   /**
-   * What pending subscriptions do. `bodies`: as geth. `ignores_bodies`: pushes hashes whatever is
-   * asked. `hashes`: refuses bodies, has hashes. `alchemy`: its own method only. `mute`: takes any
-   * and pushes nothing. `none`: refuses all.
+   * Behaviour of pending subscriptions. `bodies`: like geth. `ignores_bodies`: always pushes
+   * hashes. `hashes`: refuses bodies, supports hashes. `alchemy`: only its own method. `mute`:
+   * accepts all and pushes nothing. `none`: refuses all.
    */
   pending: 'bodies' | 'ignores_bodies' | 'hashes' | 'alchemy' | 'mute' | 'none';
   /** False: no WebSocket at all. */
   sockets: boolean;
-  /** Each push comes twice, the second time after the next one, with broken ones in between. */
+  /** Sends each push twice, the second time after the next one, with broken ones in between. */
   disorderly: boolean;
-  /** HTTP methods that are answered with −32601. */
+  /** HTTP methods that return the error −32601. */
   refused: ReadonlySet<string>;
 };
 
@@ -46,7 +46,7 @@ export async function startFakeNode(upstream: string, habits: Habits) {
   return {
     url: `http://127.0.0.1:${port}`,
     webSocketUrl: `ws://127.0.0.1:${port}`,
-    /** First parameter of each subscription that was asked for. */
+    /** First parameter of each requested subscription. */
     subscribed,
     /** Cuts every open WebSocket. */
     cut() {
@@ -139,7 +139,7 @@ function serveSocket(
   peer.on('message', (data) => onCall(JSON.parse(String(data)) as Call));
 }
 
-/** What is asked of anvil for a subscription, and what becomes of its pushes; or the refusal. */
+/** The request to anvil for a subscription and the conversion of its pushes, or the refusal. */
 function sourceOf(name: string, detail: unknown, { pending }: Habits) {
   if (name === 'newHeads') return { params: ['newHeads'], change: (one: unknown) => one };
   const bodies = ['newPendingTransactions', true];

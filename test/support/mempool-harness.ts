@@ -1,7 +1,7 @@
 /**
- * What the mempool tests share: anvil with the exchange's contracts that mines on request,
- * matches to send, and the live side of ingest on a real nats-server, started and stopped as often
- * as a test likes. Final blocks are read by hand, so that a test decides what is known when.
+ * Shared by the mempool tests: anvil with the exchange's contracts that mines on request, matches
+ * to send, and the live side of ingest on a real nats-server, which a test can start and stop at
+ * will. Final blocks are read manually, so that the test controls when ingest sees them.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -45,7 +45,7 @@ const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
 
 export type Network = Awaited<ReturnType<typeof startNetwork>>;
 
-/** A devnet with a short history; nothing is sent or mined but by the test. */
+/** A devnet with a short history; only the test sends and mines. */
 export async function startNetwork(seed: number) {
   const directory = mkdtempSync(join(tmpdir(), 'fillstream-mempool-'));
   const devnet = await openDevnet({
@@ -87,18 +87,18 @@ export async function startNetwork(seed: number) {
       if (hash === undefined) throw new Error('nothing was sent');
       return hash;
     },
-    /** Reads what everybody holds from the chain: a booked match was not executed. */
+    /** Reads all holdings from the chain again, because a booked match was not executed. */
     reload: () =>
       world.holdings.load(
         chain.rpc,
         world.traders.map(({ address }) => address),
         world.unresolved,
       ),
-    /** Mines what waits, and empty blocks behind it: with three all of it is final. */
+    /** Mines the pending transactions and then empty blocks; with three, everything is final. */
     async mine(blocks = 3): Promise<void> {
       for (let i = 0; i < blocks; i++) await chain.rpc.call('evm_mine');
     },
-    /** Lets so many seconds of the chain's time pass with the next block. */
+    /** Advances the chain's time by this many seconds with the next block. */
     async pass(seconds: number): Promise<void> {
       const latest = await chain.rpc.call<{ timestamp: Hex }>(
         'eth_getBlockByNumber',
@@ -115,7 +115,7 @@ export async function startNetwork(seed: number) {
   };
 }
 
-/** A match that an operator sends and the exchange refuses: its taker owns nothing. */
+/** A match that an operator sends and the exchange rejects, because its taker owns nothing. */
 export function unpayable({ match, transaction }: PlannedMatch): Transaction {
   const poor = `0x${'99'.repeat(20)}` as Hex;
   const takerOrder = { ...match.takerOrder, maker: poor, signer: poor, salt: 1n };
@@ -124,7 +124,7 @@ export function unpayable({ match, transaction }: PlannedMatch): Transaction {
 
 export type Life = Awaited<ReturnType<typeof startLife>>;
 
-/** One life of the live side: as ingest/main.ts joins it, with the final blocks read by hand. */
+/** One run of the live side, assembled as in ingest/main.ts, but with the final blocks read manually. */
 export async function startLife(
   nats: Nats,
   network: Network,
@@ -204,7 +204,7 @@ export async function startLife(
     failures,
     /** Reads the blocks that are final by now, as the follower does. */
     async advance(): Promise<void> {
-      // How long a match has been shown is counted from a head, so that must have been read.
+      // The time limit of a shown match starts with a head, so a head must have been read.
       await headRead();
       await this.finals();
       await pending.judge();
@@ -223,9 +223,9 @@ export async function startLife(
       }
     },
     headRead,
-    /** Gives way for a moment, to look again at what comes from outside. */
+    /** Pauses for a moment, so that external events can be processed. */
     tick: () => delay(5),
-    /** Resolves when pending transactions come this way. */
+    /** Resolves when pending transactions arrive from this source. */
     async uses(source: MempoolSource): Promise<void> {
       while (subscription.source !== source) await delay(5);
     },
@@ -237,7 +237,7 @@ export async function startLife(
       );
       return value?.value ?? 0;
     },
-    /** Ends at once, as a kill would: what was not acknowledged is not waited for. */
+    /** Stops at once, like a kill: does not wait for acknowledgements. */
     async stop(): Promise<void> {
       ending.abort();
       await running;

@@ -1,4 +1,4 @@
-/** FEED as a test reads it: every message in order, and waits for the one that is expected. */
+/** Reads FEED for tests: every message in order, and waits for an expected one. */
 import type { Nats } from '../../infra/nats/connection.ts';
 import { type StreamMessage, tail } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract.ts';

@@ -115,8 +115,8 @@ export class Cluster {
   }
 
   /**
-   * In about one of fifty first starts, nats-server 2.10 elects a leader that does not know yet that the third server
-   * has JetStream, and that therefore never counts it.
+   * In about one of fifty first starts, nats-server 2.10 elects a leader that has not yet discovered JetStream on the
+   * third server and therefore never counts it.
    */
   async #isWhole(): Promise<boolean> {
     const nats = await connectNats({ url: this.url, name: 'whole', isPatient: false });
@@ -136,7 +136,7 @@ export class Cluster {
     }
   }
 
-  /** What each server says of these streams, to find out why a test waits for ever. */
+  /** The state of these streams at each server, to find out why a test waits forever. */
   async report(streams: readonly string[]): Promise<string> {
     const lines = NODES.map(async (node) => {
       try {

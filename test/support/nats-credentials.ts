@@ -1,6 +1,6 @@
 /**
- * What an operator creates with `openssl` and `nsc` to secure NATS: a certificate authority with certificates for a
- * server and a client, and an account with a user's credentials file. We sign the JWTs here.
+ * The files that an operator creates with `openssl` and `nsc` to secure NATS: a certificate authority with
+ * certificates for a server and a client, and an account with a user's credentials file. We sign the JWTs here.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';

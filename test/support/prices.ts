@@ -5,7 +5,7 @@ export function nearest(usdc: bigint, shares: bigint): number {
   return Math.floor((roundedDown(usdc * 10n, shares) + 5) / 10);
 }
 
-/** As the extremes of a minute are stored. */
+/** Rounded down, like the stored extremes of a minute. */
 export function roundedDown(usdc: bigint, shares: bigint): number {
   return Number((usdc * 1_000_000n) / shares);
 }

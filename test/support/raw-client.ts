@@ -33,10 +33,10 @@ export function requestText(ask: Ask = {}): string {
 export class Client {
   readonly socket: Socket;
   ended = false;
-  /** The complete blocks so far; comments left out. */
+  /** The complete blocks so far, without comments. */
   readonly blocks: Block[] = [];
   readonly #texts: string[] = [];
-  /** What follows the head or the last complete block. */
+  /** The text after the head or the last complete block. */
   #rest = '';
   #inBody = false;
   readonly #decoder = new TextDecoder();
@@ -61,7 +61,7 @@ export class Client {
     });
   }
 
-  /** As in Answer. */
+  /** See Answer. */
   get chunkSizes(): readonly number[] {
     return this.#answer.chunkSizes;
   }
@@ -138,7 +138,7 @@ export class Client {
 const HEAD_END = Buffer.from('\r\n\r\n');
 const LINE_END = Buffer.from('\r\n');
 
-/** Decodes one response: passes on its headers and then its body as they come. */
+/** Decodes one response: passes on its headers and then its body as they arrive. */
 export class Answer {
   /** Sizes of the chunks so far, including the final 0; empty if the body is not chunked. */
   readonly chunkSizes: number[] = [];
@@ -150,7 +150,7 @@ export class Answer {
     this.#pass = pass;
   }
 
-  /** What follows the answer's last chunk; undefined until that has come. */
+  /** The bytes after the response's last chunk; undefined until that has arrived. */
   get after(): Buffer | undefined {
     return this.chunkSizes.at(-1) === 0 && this.#state === 'size' ? this.#rest : undefined;
   }
@@ -194,7 +194,7 @@ export class Answer {
     }
   }
 
-  /** The bytes up to and including `end`; undefined if it has not come yet. */
+  /** The bytes up to and including `end`; undefined if it has not arrived yet. */
   #upTo(end: Buffer): Buffer | undefined {
     const at = this.#rest.indexOf(end);
     return at === -1 ? undefined : this.#take(at + end.length);

@@ -19,7 +19,7 @@ export type Account = {
   settlements: number;
 };
 
-/** What a trader holds of one market, as the two outcomes' net: at most one of them is above 0. */
+/** A trader's net holding in one market: at most one outcome is above 0. */
 export type Holding = { shares: [bigint, bigint]; cost: bigint; fees: bigint };
 
 /** One match: the fill of its taker. */
@@ -142,7 +142,7 @@ export function markOf({ matches, resolution }: ChainMarket) {
   return { paid, whole: last.shares, time: last.time, source: 'last_match' };
 }
 
-/** Who holds a market, and what that is worth at its mark, rounded down. */
+/** The holders of a market and the value of their shares at its mark, rounded down. */
 export function openPositions(market: ChainMarket) {
   return [...market.holdings].flatMap(([trader, { shares, cost, fees }]) => {
     const outcome = shares[0] > 0n ? 0 : 1;
@@ -205,7 +205,7 @@ export function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Ac
   return { pnl: payout - holding.cost - holding.fees, cost: holding.cost, settlements: 1 };
 }
 
-/** Balances from every Transfer since the first block, beside what the token itself says. */
+/** Balances from every Transfer since the first block, compared with those of the token contract. */
 async function pusd(
   rpcUrl: string,
   head: number,
@@ -228,7 +228,7 @@ async function pusd(
   return { totalSupply: BigInt(supply), balances };
 }
 
-/** Seconds since the epoch of a block, each asked for once. */
+/** Seconds since the epoch of a block; requests each block once. */
 function blockTimes(rpcUrl: string): (block: number) => Promise<number> {
   const times = new Map<number, Promise<number>>();
   const ask = async (block: number) => {

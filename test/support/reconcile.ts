@@ -1,5 +1,5 @@
 /**
- * Holds the service's rows against the independent account of the chain (recompute.ts), trader by trader
+ * Compares the service's rows with the independent account of the chain (recompute.ts), trader by trader
  * and market by market, to the micro-unit.
  */
 import { isDeepStrictEqual } from 'node:util';

@@ -40,7 +40,7 @@ export function runtimesHere(): { name: string; command: string; args: readonly 
   });
 }
 
-/** Whether documented commands can run here; says so if not. */
+/** Whether documented commands can run here; prints a message if not. */
 export function hasCurl(): boolean {
   const isHere = spawnSync('curl', ['--version']).error === undefined;
   if (!isHere) console.info('skipped: there is no curl here (apt-get install curl)');

@@ -18,7 +18,7 @@ export function generator(seed: number): () => number {
   };
 }
 
-/** A seed for runs that look for something new each time. */
+/** A new seed for each run, to find new cases. */
 export function newSeed(): number {
   return Number(process.env.TEST_SEED || Date.now() % 4_294_967_296);
 }

@@ -1,6 +1,6 @@
 /**
- * What the end-to-end tests share: the service as a user starts it (`local/up --json`), a devnet of
- * their own that outlives it, and typed access to what both answer. Everything runs in a temporary
+ * Shared by the end-to-end tests: the service as a user starts it (`local/up --json`), a devnet
+ * that outlives it, and typed access to the responses of both. Everything runs in a temporary
  * directory and on free ports.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -31,7 +31,7 @@ export function temporaryDirectory(): { readonly path: string; readonly remove: 
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Repeats `probe` until it gives a value; the test's own time limit is the only one. */
+/** Repeats `probe` until it returns a value; the test's own time limit is the only one. */
 export async function until<T>(probe: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const value = await probe();
@@ -40,21 +40,22 @@ export async function until<T>(probe: () => Promise<T | undefined>): Promise<T> 
   }
 }
 
-/** Asks again for a minute while nobody answers: the devnet may be starting, or a server close an idle connection. */
+/** Retries for a minute if there is no response: the devnet may be starting, or a server may close an idle connection. */
 export async function answered<T>(ask: () => Promise<T>): Promise<T> {
   const end = performance.now() + ANSWER_MS_MAX;
   for (;;) {
     try {
       return await ask();
     } catch (error) {
-      // fetch reports a connection that is refused or cut as a TypeError; anything else is a real answer.
+      // fetch reports a connection that is refused or cut as a TypeError; anything else is a real
+      // response.
       if (!(error instanceof TypeError) || performance.now() > end) throw error;
       await delay(POLL_MS);
     }
   }
 }
 
-/** A module of the project as a child that tells its state in JSON lines. */
+/** A module of the project as a child process that reports its state in JSON lines. */
 export function start(
   module: string,
   args: readonly string[],
@@ -90,14 +91,17 @@ export function start(
     exit,
     errors: () => errors,
     kill: (signal: NodeJS.Signals) => child.kill(signal),
-    /** Leaves it alone, as a supervisor that dies. Resolves with its code; there is no `close` event then. */
+    /**
+     * Disconnects from it, like a supervisor that dies. Resolves with its exit code; there is no `close` event in this
+     * case.
+     */
     async orphan(): Promise<number> {
       const exited = once(child, 'exit');
       child.disconnect();
       const [code] = await exited;
       return Number(code);
     },
-    /** The first line with this event. Throws with the child's own words when it ends before. */
+    /** The first line with this event. If the child ends before that, throws with its stderr. */
     async event(name: string): Promise<JsonLine> {
       for (;;) {
         const line = lines.find((one) => one.event === name);
@@ -109,7 +113,10 @@ export function start(
         if (typeof code === 'number') throw new Error(`${module} ended with ${code}: ${errors}`);
       }
     },
-    /** Waits for a line with this event that the condition accepts, old lines included. Throws when the child ends before. */
+    /**
+     * Waits for a line with this event that the condition accepts, old lines included. Throws if the child ends before
+     * that.
+     */
     async reached(name: string, condition: (line: JsonLine) => boolean): Promise<JsonLine> {
       const found = () => lines.findLast((line) => line.event === name && condition(line));
       return until(async () => {
@@ -170,12 +177,12 @@ export async function startService(
   const env = { NATS_URL: ready.nats_url, CLICKHOUSE_URL: own, ...token };
   return {
     up,
-    /** With the user who may do everything in `clickhouse_url`. */
+    /** `clickhouse_url` contains the unrestricted user. */
     ready,
-    /** What commands need to reach its stores. */
+    /** The environment that commands need to reach its stores. */
     env,
     nats: natsOptions(readConfig(NatsConfig, env)),
-    /** Answer of the API as JSON. Throws on any status but 200. */
+    /** Response of the API as JSON. Throws on any status but 200. */
     get: <T>(path: string): Promise<T> => answerOf<T>(ready.url, ready.key, path),
     /** Rows of a query, 64-bit numbers as strings. */
     query: <Row>(sql: string) => query<Row>(ready.clickhouse_url, sql),
@@ -199,7 +206,7 @@ async function read(url: string, init: RequestInit = {}): Promise<Response> {
   }
 }
 
-/** Answer of an API as JSON; asks again when the answer says so. Throws on any status but 200, 429 and 503. */
+/** Response of an API as JSON; retries after the time in `Retry-After`. Throws on any status but 200, 429 and 503. */
 export async function answerOf<T>(url: string, key: string, path: string): Promise<T> {
   const response = await read(`${url}${path}`, { headers: { 'X-Service-Key': key } });
   const text = await response.text();
@@ -218,7 +225,7 @@ export async function query<Row>(
   sql: string,
   database = 'fillstream',
 ): Promise<readonly Row[]> {
-  // fetch takes no user and password in a URL.
+  // fetch rejects a user and password in a URL.
   const { origin, username, password } = new URL(url);
   const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
   const headers: Record<string, string> =
@@ -249,7 +256,7 @@ export type DevnetOptions = {
   readonly args?: readonly string[];
 };
 
-/** A devnet of the test's own, for services that are started and stopped against it. */
+/** A separate devnet, for services that are started and stopped against it. */
 export async function startDevnet(data: string, options: DevnetOptions) {
   const { matches, days, rate } = options;
   const { rpcPort = await freePort(), gammaPort = await freePort() } = options;
@@ -268,7 +275,7 @@ export async function startDevnet(data: string, options: DevnetOptions) {
 }
 export type Devnet = Awaited<ReturnType<typeof startDevnet>>;
 
-/** One JSON-RPC call. Throws on an error answer. */
+/** One JSON-RPC call. Throws if the response is an error. */
 export async function rpc<T>(url: string, method: string, params: readonly unknown[]): Promise<T> {
   const response = await read(url, {
     method: 'POST',
@@ -299,8 +306,8 @@ export type GammaMarket = {
 };
 
 /**
- * The devnet again on the same ports, mining empty blocks only: the chain stands still. Resolves with
- * it once every block that holds a match is final.
+ * Restarts the devnet on the same ports with empty blocks only, so that no more trades happen.
+ * Resolves with it once every block that holds a match is final.
  */
 export async function freeze(devnet: Devnet, data: string): Promise<Devnet> {
   const port = (url: string | undefined) => Number(new URL(url ?? '').port);
@@ -334,7 +341,7 @@ export async function projectedTo(service: Service, block: number): Promise<void
   });
 }
 
-/** Whether every view holds the rows of bookings; only while nothing is written for sure. */
+/** Whether every view contains the rows of bookings; reliable only while nothing is written. */
 export async function viewsAgree(service: Pick<Service, 'query'>): Promise<boolean> {
   const rows = await service.query<{ n: string }>(
     `SELECT DISTINCT toString(n) AS n FROM (
@@ -346,7 +353,7 @@ export async function viewsAgree(service: Pick<Service, 'query'>): Promise<boole
   return rows.length === 1;
 }
 
-/** Waits until the final blocks of the chain, which stands still after `block`, are projected. */
+/** Waits until the final blocks of the chain, which has no more trades after `block`, are projected. */
 export async function settled(of: Pick<Service, 'nats' | 'query'>, block: number): Promise<void> {
   const nats = await connectNats({ ...of.nats, name: 'test' });
   await until(async () => ((await newestMessage(nats))?.range.to ?? 0) >= block || undefined);

@@ -1,4 +1,4 @@
-/** What the tests of sessions share: clients of an account, and what they ask for. */
+/** Shared by the tests of sessions: clients of an account, and their requests. */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Tier } from '../../api/http/caller.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
@@ -60,7 +60,7 @@ export async function eventually<T>(
   }
 }
 
-/** The open sessions of an account, or with another path the ended ones, once there are so many. */
+/** The open sessions of an account, or with another path the ended ones, once there are this many. */
 export function listed(api: Api, account: string, count: number, path = '/sessions') {
   return eventually(
     () => ask(api, account, path),
@@ -68,7 +68,7 @@ export function listed(api: Api, account: string, count: number, path = '/sessio
   );
 }
 
-/** Resolves once an account has used so many seconds today. */
+/** Resolves once an account has used this many seconds today. */
 export function used(api: Api, account: string, seconds: number) {
   return eventually(
     () => ask(api, account, '/sessions'),

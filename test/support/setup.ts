@@ -1,4 +1,4 @@
-/** Runs before each test file: fast-check takes the seed of all random tests. */
+/** Runs before each test file: fast-check uses the seed of all random tests. */
 import fc from 'fast-check';
 import { SEED } from './seed.ts';
 

@@ -23,10 +23,10 @@ def read(response):
     event, data, cursor = "message", [], last_event_id
     for raw in response:
         if not raw.endswith(b"\n"):
-            return  # It was cut within a line.
+            return  # The connection was cut within a line.
         line = raw.decode("utf-8").rstrip("\n")
         if line == "":
-            # An event that was cut before its end comes again.
+            # An event that was cut before its end is sent again.
             last_event_id = cursor
             if data:
                 say({"id": last_event_id, "event": event, "data": json.loads("\n".join(data))})

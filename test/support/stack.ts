@@ -72,13 +72,12 @@ export async function refusal(args: readonly string[]): Promise<[number | null, 
   return [child.exitCode, errors];
 }
 
-/** A client of an engine. */
 export function connect(options: ClickHouseClientConfigOptions): ClickHouseClient {
-  // Errors are what many of these tests ask for.
+  // Many of these tests provoke errors.
   return createClient({ log: { level: ClickHouseLogLevel.OFF }, ...options });
 }
 
-/** A request to an engine. fetch takes no user and password in a URL. */
+/** A request to an engine. fetch rejects a user and password in a URL. */
 export function send(url: string, init: RequestInit = {}): Promise<Response> {
   const { username, password } = new URL(url);
   const authorization = `Basic ${btoa(`${username}:${password}`)}`;
@@ -100,7 +99,7 @@ export async function startClickHouse(data: string) {
   try {
     await migrate({ url, database: DATABASE });
   } catch (error) {
-    // Data of other migrations is refused.
+    // The directory has the data of other migrations.
     await stopEngine(child);
     throw error;
   }
@@ -121,7 +120,7 @@ export async function startClickHouse(data: string) {
   };
 }
 
-/** ClickHouse alone, in a directory that goes away with it: for tests of the schema. */
+/** ClickHouse alone, in a directory that is deleted with it: for tests of the schema. */
 export async function startSchema() {
   const directory = temporaryDirectory();
   const clickhouse = await startClickHouse(join(directory.path, 'clickhouse'));
@@ -135,7 +134,7 @@ export async function startSchema() {
 }
 export type Schema = Awaited<ReturnType<typeof startSchema>>;
 
-/** A real nats-server and the bucket of keys in it; by default in a directory that goes away with it. */
+/** A real nats-server and the bucket of keys in it; by default in a directory that is deleted with it. */
 export async function startNats(given?: string) {
   const own = given === undefined ? temporaryDirectory() : undefined;
   const server = await startNatsServer({ dataDir: given ?? join(own?.path ?? '', 'nats') });

@@ -1,6 +1,6 @@
 /**
- * A ClickHouse directory with all migrations, made once a run. Tests copy it, which takes a third of the time of migrating
- * an empty one, and share nothing.
+ * A ClickHouse directory with all migrations, created once per run. Each test copies it, which takes a third of the time
+ * of migrating an empty one.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,7 +11,7 @@ import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { startEngine, stopEngine } from './stack.ts';
 
-/** Refreshes of the service yield to all other programs, so beside busy ones a test would wait for them for minutes. */
+/** The service's refreshes yield to all other programs, so on a busy machine a test would wait for them for minutes. */
 async function hurryRefreshes(client: ClickHouseClient): Promise<void> {
   const niceness = /, os_threads_nice_value_query = \d+/;
   const query = `SELECT name, as_select FROM system.tables

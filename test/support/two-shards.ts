@@ -14,7 +14,7 @@ import { ANALYST_DATABASE, runStatement, startRefreshes, statementsOf } from '..
 import { DATABASE, startEngine, stopEngine } from './stack.ts';
 
 const SQL = join(import.meta.dirname, '../../sql');
-/** The engine listens on no port, but takes this address for its own and opens no connection. */
+/** The engine listens on no port, but treats this address as its own and opens no connection. */
 const SHARD = '<shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard>';
 const CONFIG = `<clickhouse>
   <tcp_port>9000</tcp_port>
@@ -22,7 +22,7 @@ const CONFIG = `<clickhouse>
   <remote_servers><shards>${SHARD}${SHARD}</shards></remote_servers>
 </clickhouse>`;
 const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);
-/** What tells the rows of the shards apart; all other tables have a trader. */
+/** The column that distinguishes the rows of the shards; all other tables have a trader. */
 const KEYS = new Map([
   ['market_minutes', 'minute'],
   ['market_days', 'day'],
@@ -32,7 +32,7 @@ const FILTERS = [...SHARDED_TABLES, ...BOARDS].map((table) => {
   const key = KEYS.get(table) ?? 'trader';
   return `'${DATABASE}.${table}_local': 'cityHash64(${key}) % 2 = shardNum() - 1'`;
 });
-/** Of every read: the first as in the users.xml of a cluster. */
+/** For every read; the first as in the users.xml of a cluster. */
 const SETTINGS = {
   distributed_product_mode: 'global',
   additional_table_filters: `{${FILTERS.join(', ')}}`,
@@ -75,7 +75,7 @@ function withoutKeeper(statement: string): string {
   const text = statement
     .replace(/ ON CLUSTER '[^']*'/, '')
     .replace(/Replicated(\w*MergeTree)\('[^']*', '[^']*'(?:, (\w+))?\)/, '$1($2)')
-    // Both parts of an insert come to the same table with one token.
+    // Both parts of an insert go to the same table with one token.
     .replace(
       /\breplicated_deduplication_window = \d+, replicated_deduplication_window_seconds = \d+/,
       'non_replicated_deduplication_window = 0',

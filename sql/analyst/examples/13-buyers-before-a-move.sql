@@ -1,5 +1,5 @@
 -- Who buys before the price moves ten points? Counts how often the outcome that a taker bought in the last day was 0.10
--- or more above the purchase price nine to ten minutes later. To sell one outcome is to buy the other.
+-- or more above the purchase price nine to ten minutes later. Selling one outcome counts as buying the other.
 SELECT
     t.trader AS trader, count() AS trades, sum(usdc) AS volume,
     countIf(sign(signed_shares) * (close - price_yes) >= 0.1) AS before_moves

@@ -1,6 +1,6 @@
 -- Who follows the leader? A taker's trade follows the last trade of a leader before it in the same market and direction,
 -- by another trader, in an earlier second and at most an hour before. Leaders are the 20 traders with the highest PnL of
--- the last 7 days. A leader's trade may come after one of their own: `other` is the last one by another leader.
+-- the last 7 days. The last trade of a leader may be the taker's own: `other` is the last one by another leader.
 SELECT
     if(t.trader = l.last.1, l.last.2, l.last.1) AS leader,
     t.trader AS follower,

@@ -1,5 +1,5 @@
--- The leaderboards of all time frames. They refresh as often as that is cheap, usually five seconds after the last
--- refresh; refreshed_at tells. Fast by `time_frame` and `tag`.
+-- The leaderboards of all time frames. They refresh as often as their cost allows, usually five seconds after the
+-- last refresh (see refreshed_at). Fast by `time_frame` and `tag`.
 CREATE OR REPLACE VIEW analyst.leaderboards
 (
     time_frame String COMMENT '1H, 4H, 1D, 3D, 7D or 30D: the window that ends at refreshed_at',
