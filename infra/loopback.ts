@@ -23,7 +23,7 @@ export function hostOf(address: string): string {
 /** The reason to reject a request: it is from another site, or its Host is not a loopback name. Otherwise undefined. */
 export function foreignRequest(headers: IncomingHttpHeaders): string | undefined {
   const { host = '', origin, 'sec-fetch-site': site } = headers;
-  if (!LOOPBACK.test(host)) return 'The Host header is not a name of loopback.';
+  if (!LOOPBACK.test(host)) return 'The Host header is not a loopback name.';
   // Browsers send no Sec-Fetch-Site with a WebSocket, so a page on another port is known by its Origin only.
   const isOwn = origin === undefined || origin.toLowerCase() === `http://${host.toLowerCase()}`;
   if (!isOwn || !OWN_SITES.has(site?.toString() ?? 'none')) {

@@ -300,8 +300,7 @@ async function newestAgreedOf(rpc: Rpc, { range }: LedgerMessage): Promise<Block
   const isAgreed = async ({ number, hash }: Block) => {
     const hashes = await rpc.hashesOf(number);
     // The caller retries. If we treated a missing response as a disagreement, an operator might remove good blocks.
-    if (hashes.length === 0)
-      throw new RpcError('network', `no endpoint responds to block ${number}`);
+    if (hashes.length === 0) throw new RpcError('network', `no endpoint returned block ${number}`);
     return hashes.includes(hash);
   };
   const newest = lastBlock(range);
@@ -347,7 +346,7 @@ async function writeEarlierResolutions(
   };
   const from = knownTo === undefined ? resolutionsFrom : knownTo + 1;
   if (knownTo !== undefined)
-    logger.info({ from, until }, 'resuming the read of earlier resolutions');
+    logger.info({ from, until }, 'resuming the search for earlier resolutions');
   let resolutions = 0;
   let encoder = new RangeEncoder({ from });
   let loggedAt = performance.now();
@@ -373,7 +372,7 @@ async function writeEarlierResolutions(
     await store(to);
     if (performance.now() - loggedAt < PROGRESS_MS) continue;
     loggedAt = performance.now();
-    logger.info({ block: to, until, resolutions }, 'reading earlier resolutions');
+    logger.info({ block: to, until, resolutions }, 'searching for earlier resolutions');
   }
   logger.info({ from, until, resolutions }, 'earlier resolutions stored');
 }
@@ -386,7 +385,7 @@ async function readResolutions(
   const filter = { addresses: [chain.conditionalTokens], topics: [CONDITION_RESOLUTION] };
   const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
     if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;
-    throw new RpcError('inconsistent', 'a log outside of the range');
+    throw new RpcError('inconsistent', 'a log outside the range');
   });
   const byNumber = [...Map.groupBy(logs, (log) => log.blockNumber)];
   const blocks = await Promise.all(

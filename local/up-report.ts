@@ -44,7 +44,7 @@ export function consoleReporter(): Report {
       case 'waiting':
         return say(`waiting for ${partsText(message.for as Parts)}`);
       case 'refresh_failed':
-        return say(`${message.view} could not be refreshed, trying again: ${message.reason}`);
+        return say(`${message.view} could not be refreshed, retrying: ${message.reason}`);
       case 'not_ready':
         return say(`not ready: ${reasonsText(message.reasons as Reasons)}`);
       case 'ready_again':

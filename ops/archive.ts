@@ -26,7 +26,7 @@ import { createStreams, FEED_START_KEY, INGEST_BUCKET } from '../ingest/streams.
 const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC), with counts and hashes in manifest.json.
 
   npm run export -- --to DIR [--all] [--trim MONTHS]
-      Adds the months that are complete and not in DIR yet. May be interrupted and run again at any time.
+      Adds the months that are complete and not in DIR yet. You can interrupt it and run it again at any time.
       --all     also writes the current month so far; a later export writes it again
       --trim    then verifies the archive and removes the archived messages from LEDGER, except those of the
                 newest MONTHS months (2 or more, including the current one). From then on, the projector and
@@ -36,8 +36,8 @@ const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC
       Only reads the archive again: hashes, links between blocks, counts.
 
   npm run import -- --from DIR
-      Checks the archive and appends to LEDGER what it lacks. LEDGER must be empty, or end within
-      the archive, and ingest must not run. May be interrupted and run again.
+      Checks the archive and appends the messages that LEDGER lacks. LEDGER must be empty, or end within
+      the archive, and ingest must not run. You can interrupt it and run it again.
 
 Example: npm run export -- --to /archive/ledger --trim 6
 
@@ -238,7 +238,7 @@ async function importAll({ nats, kv, archive, signal }: Parts): Promise<void> {
       progress(range.to - from);
     }
     const begin = (await oldestBlocks(nats))?.range.from;
-    const text = `LEDGER holds what the archive holds from block ${begin} to block ${to}`;
+    const text = `LEDGER contains the archived blocks from ${begin} to ${to}`;
     report({ event: 'done' }, text);
   } finally {
     writer.close();
@@ -261,13 +261,13 @@ async function meetingPoint(nats: Nats, archive: Archive): Promise<number> {
   const begin = (await oldestBlocks(nats))?.range.from ?? 0;
   if (archived?.json === held.json && to >= end && begin > (archive.files[0]?.from ?? 0)) {
     throw new ArchiveError(
-      `LEDGER holds the end of the archive, but begins with block ${begin} and is in chain order, so earlier blocks cannot be put before it: export the rest with --all, empty LEDGER (nats stream purge LEDGER) and import everything`,
+      `LEDGER holds the end of the archive, but begins with block ${begin} and is in chain order, so earlier blocks cannot be inserted: export the rest with --all, empty LEDGER (nats stream purge LEDGER) and import everything`,
     );
   }
   if (archived?.json === held.json) return to;
   const file = archive.files.find((one) => one.to >= to);
   throw new ArchiveError(
-    `${file === undefined ? archive.directory : archive.pathOf(file)} and LEDGER hold different messages up to block ${to}: the archive is of another LEDGER`,
+    `${file === undefined ? archive.directory : archive.pathOf(file)} and LEDGER have different messages up to block ${to}: the archive belongs to another LEDGER`,
   );
 }
 
@@ -297,9 +297,10 @@ function readCommand() {
   if (!isKnown || directory === undefined || more.length > 0) {
     throw new UsageError('expected a command and its directory', HELP);
   }
-  if (verify && (all || months !== undefined)) throw new UsageError('--verify only reads');
+  if (verify && (all || months !== undefined))
+    throw new UsageError('--verify cannot be combined with --all or --trim');
   if (command === 'import' && (all || verify || months !== undefined || values.to !== undefined)) {
-    throw new UsageError('import has no option but --from');
+    throw new UsageError('import accepts only --from');
   }
   const keepMonths = Months.optional().safeParse(months);
   if (!keepMonths.success) throw new UsageError('--trim: a number of months, 2 or more');

@@ -90,7 +90,7 @@ async function backup(
 ): Promise<void> {
   await mkdir(directory, { recursive: true });
   if ((await readdir(directory)).length > 0) {
-    throw new UsageError(`${directory} is not empty: give each backup a directory of its own`);
+    throw new UsageError(`${directory} is not empty: use a new directory for each backup`);
   }
   const databases = await existing(client, [config.CLICKHOUSE_DATABASE, ANALYST_DATABASE]);
   await whilePaused(config, nats, async () => {

@@ -95,7 +95,7 @@ async function runRewind(
 /** Prints a block as JSON. Throws ExpectedError if LEDGER does not have it. */
 async function showBlock(nats: Nats, block: number): Promise<void> {
   const message = await messageAt(nats, block);
-  if (message === undefined) throw new ExpectedError(`LEDGER does not hold block ${block}`);
+  if (message === undefined) throw new ExpectedError(`LEDGER does not contain block ${block}`);
   process.stdout.write(`${describe(message, block)}\n`);
 }
 

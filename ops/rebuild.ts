@@ -45,9 +45,10 @@ import {
 
 const HELP = `npm run rebuild -- [--yes]
 
-Recomputes every projection from LEDGER in a second database next to the live one; what LEDGER no longer holds
-comes from LEDGER_ARCHIVE. Refused if both do not reach back to the first stored fill. The service keeps running; it is paused for seconds at the end, while both
-are compared and the tables are exchanged.
+Recomputes every projection from LEDGER in a second database next to the live one. Reads blocks that LEDGER
+no longer holds from LEDGER_ARCHIVE. Refuses to run if the two do not go back to the first stored fill. The
+service keeps running; the projectors are paused for seconds at the end, while both databases are compared and
+the tables are exchanged.
 
   --yes           swap even if the rebuilt tables differ from the live ones; without it you are asked to
                   confirm, and without a terminal nothing is swapped (exit code 3)
@@ -104,16 +105,14 @@ async function main(): Promise<number> {
     return (await run(yes, stop.signal)) ? 0 : 3;
   } catch (error) {
     if (!stop.signal.aborted) throw error;
-    throw new ExpectedError('stopped; the live tables are as they were');
+    throw new ExpectedError('stopped; the live tables are unchanged');
   }
 }
 
 async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
   const config = readConfig(ProjectionConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
-    throw new RebuildRefusedError(
-      'a cluster (CLICKHOUSE_CLUSTER) cannot be rebuilt by this command',
-    );
+    throw new RebuildRefusedError('this command cannot rebuild a cluster (CLICKHOUSE_CLUSTER)');
   }
   const { CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database } = config;
   const nats = await connectNats({ ...natsOptions(config), name: 'rebuild', isPatient: false });

@@ -80,7 +80,7 @@ async function nextInTime(chunks: AsyncIterator<Msg>, stream: string): Promise<M
   const next = await Promise.race([chunks.next(), late]);
   waiting.abort();
   if (next === undefined || next.done === true) {
-    throw new StreamCopyError(`${stream} was not sent completely: the server fell silent`);
+    throw new StreamCopyError(`${stream} was not sent completely: the server stopped sending`);
   }
   return next.value;
 }

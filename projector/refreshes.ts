@@ -92,7 +92,7 @@ export async function keepPauses(options: {
         logger.info({ changed }, 'changed the refresh interval of views');
     } catch (err) {
       // Meanwhile, views keep their interval.
-      logger.warn({ err }, 'the pace of refreshes could not be set, retrying');
+      logger.warn({ err }, 'could not change the refresh interval of views, retrying');
     }
     await delay(CHECK_MS, undefined, { signal }).catch(() => undefined);
   }

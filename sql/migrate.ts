@@ -184,7 +184,7 @@ function refuseForeign(
     const known = byName.get(name);
     if (known === undefined) {
       throw new MigrationError(
-        `the ClickHouse database ${database} was made by another version (migration ${name}), such as 0.1, ` +
+        `the ClickHouse database ${database} was created by another version (migration ${name}), such as 0.1, ` +
           'whose data this version cannot read: stop the service, drop the database (with npm start: delete ' +
           'the directory clickhouse in its data directory) and start again; it is refilled from LEDGER',
       );

@@ -239,7 +239,9 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
     const next = last === undefined ? first : last + 1;
     if (next !== undefined) await refuseDamage(nats, stream, next, (first ?? next) + count - 1);
     if (performance.now() > deadline) {
-      throw new NatsUnavailableError(`no server delivers what the leader of ${stream} has`);
+      throw new NatsUnavailableError(
+        `no server delivers the messages that the leader of ${stream} has`,
+      );
     }
     await delay(RETRY_MS);
   }

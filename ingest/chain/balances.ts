@@ -99,7 +99,10 @@ export class Balances {
     for (let waitMs = roundMs; !signal.aborted; ) {
       const { read, failure } = await this.#round();
       if (failure !== undefined && !signal.aborted) {
-        logger.warn({ err: failure, waiting: this.waiting }, 'balances not available');
+        logger.warn(
+          { err: failure, waiting: this.waiting },
+          'balances could not be read, retrying',
+        );
       }
       // Only a round without any response delays the next one.
       const isDown = failure !== undefined && read === 0;

@@ -76,7 +76,7 @@ export async function readRange(options: ReadOptions, from: number, to: number):
         found = await confirmedLogs(options, header, filter, found);
         const places = new Set(found.map(({ logIndex }) => logIndex));
         if (!silent.every(({ logIndex }) => places.has(logIndex)))
-          throw new RpcError('inconsistent', `block ${number} lacks logs of its receipts`);
+          throw new RpcError('inconsistent', `block ${number} lacks logs that its receipts have`);
       }
       if (found.length === 0) return { head, raw: undefined };
       const logged = new Set<string>(found.map(({ transactionHash }) => transactionHash));
@@ -115,7 +115,7 @@ async function checkedLogs(
     }
     for (const log of logs) {
       const header = byNumber.get(log.blockNumber);
-      if (header === undefined) throw new RpcError('inconsistent', 'a log outside of the range');
+      if (header === undefined) throw new RpcError('inconsistent', 'a log outside the range');
       const transactions = hashes.get(header.number) ?? new Set(header.transactions);
       hashes.set(header.number, transactions);
       checkLog(log, header, transactions, filter);
@@ -388,7 +388,7 @@ async function readOnce<Range>(
       if (!(error instanceof RpcError)) throw error;
       if (MAYBE_TOO_MANY.includes(error.class)) failures += 1;
       if (blocks === 1 || !(isTooMany(error) || failures === FAILURES_MAX)) throw error;
-      options.logger.warn({ err: error, from, to }, 'reading the range in smaller ones');
+      options.logger.warn({ err: error, from, to }, 'reading the blocks in smaller ranges');
       if (isTooMany(error)) size.tooMany(blocks);
       else size.failed(blocks);
       return undefined;

@@ -80,7 +80,7 @@ const ReceiptStatus = Receipt.extend({ status: Quantity });
 const NO_BLOCK = {
   latest: 'the node has no blocks yet',
   finalized:
-    'the node knows no finalized block: set FINALITY to the number of blocks after which you trust one',
+    'the node has no finalized block: set FINALITY to the depth at which a block counts as final',
 };
 
 /** Filter of a search for logs; addresses in lower case. */

@@ -104,8 +104,8 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   const end = newest === undefined ? '' : ` and ends with block ${newest.number}`;
   const why =
     wanted < start
-      ? 'LEDGER is in chain order, so earlier blocks cannot be put before them: backfill into an empty LEDGER'
-      : `continue with --from-block ${start}, or without backfill; a gap is never left`;
+      ? 'LEDGER is in chain order, so earlier blocks cannot be inserted: backfill into an empty LEDGER'
+      : `continue with --from-block ${start}, or run without backfill: LEDGER must not have gaps`;
   return new LedgerStateError(
     `backfill --from-block ${wanted}: LEDGER begins with block ${start}${end}. ${why}.`,
   );

@@ -225,7 +225,7 @@ function jsonOf(message: StoredMessage): string {
   const name = nameOf(message);
   if (version === '') throw unreadable(name, 'it has no format version', UPGRADE_FROM_0_1);
   if (version !== String(VERSION)) {
-    throw unreadable(name, `format version ${version} is unknown, this version reads ${VERSION}`);
+    throw unreadable(name, `format version ${version} is unknown; this version reads ${VERSION}`);
   }
   try {
     return zstdDecompressSync(message.data, { maxOutputLength: RAW_BYTES_MAX }).toString();

@@ -165,7 +165,8 @@ export class MetadataCache<Value> {
       const found = await retry(() => fetch(keys), {
         signal,
         isRetryable: () => true,
-        onRetry: (err) => logger.debug({ err, name, keys: keys.length }, 'metadata not available'),
+        onRetry: (err) =>
+          logger.debug({ err, name, keys: keys.length }, 'metadata could not be fetched, retrying'),
       });
       for (const key of keys) {
         if (signal.aborted) return;

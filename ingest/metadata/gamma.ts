@@ -300,7 +300,7 @@ export class Gamma {
       const { id } = item as Readonly<Record<string, unknown>>;
       if (!this.#isFirst(`v2 ${String(id)}`)) continue;
       this.#leftOut += 1;
-      this.#logger.warn({ path, id }, 'a market of Protocol V2 is left out');
+      this.#logger.warn({ path, id }, 'skipping a market of Protocol V2');
     }
     return items.filter((item) => isTradable(item) && !isProtocolV2(item));
   }
@@ -422,7 +422,7 @@ export class Gamma {
       const member = isField ? `events.${field}` : top;
       if (this.#isFirst(`${path} ${member}`)) {
         const { id } = copy;
-        this.#logger.warn({ path, member, id, message }, 'a member of metadata is malformed');
+        this.#logger.warn({ path, member, id, message }, 'ignoring a malformed field of metadata');
       }
     }
     return copy;
@@ -431,7 +431,10 @@ export class Gamma {
   #logMalformed(path: string, item: unknown, err: z.ZodError): void {
     const { id, proxyWallet } = (item ?? {}) as Readonly<Record<string, unknown>>;
     if (!this.#isFirst(`${path} ${String(id ?? proxyWallet)}`)) return;
-    this.#logger.error({ path, id: id ?? proxyWallet, err }, 'metadata is malformed');
+    this.#logger.error(
+      { path, id: id ?? proxyWallet, err },
+      'ignoring a malformed item of metadata',
+    );
   }
 }
 

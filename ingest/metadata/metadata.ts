@@ -374,7 +374,7 @@ class UnknownTokens {
     // Never refuse a match because ingest is stopping.
     signal.throwIfAborted();
     if (!this.#abandoned.has(tokenId)) {
-      const message = 'the market of a token is unknown: its matches are refused and kept raw';
+      const message = 'the market of a token is unknown: its matches are stored as refused events';
       logger.error({ tokenId, waitedMs: leftMs }, message);
     }
     // After an outage the token is requested again on its next use.

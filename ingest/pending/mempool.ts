@@ -111,7 +111,7 @@ export class Subscription {
       onBody: (body) => this.#take(body, 'hashes'),
       onTooOld: () => onDropped('too_old'),
       // At debug level, because a busy chain would log a line for every hash.
-      onFailure: (error) => logger.debug({ err: error }, 'pending transaction not looked up'),
+      onFailure: (error) => logger.debug({ err: error }, 'could not look up a pending transaction'),
     });
   }
 
@@ -275,7 +275,7 @@ export class Subscription {
       signal: AbortSignal.any([signal, polling.signal]),
       onBody: (body) => this.#take(body, 'txpool'),
       onFailure: (error) => {
-        logger.warn({ err: error }, 'the pool could not be read');
+        logger.warn({ err: error }, 'could not read the transaction pool, retrying');
         if (setting !== 'auto' || !refuses(error)) return;
         polling.abort();
         this.#changeTo('off');
@@ -295,7 +295,7 @@ export class Subscription {
         if (head !== polled) onHead(head);
         polled = head;
       } catch (error) {
-        logger.warn({ err: error }, 'the head could not be polled');
+        logger.warn({ err: error }, 'could not poll the newest block, retrying');
       }
     }
   }

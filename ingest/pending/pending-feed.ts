@@ -173,7 +173,10 @@ export class PendingFeed {
       try {
         await this.#readHead(next);
       } catch (error) {
-        logger.warn({ err: error, block: next }, 'head not read; its matches are shown once final');
+        logger.warn(
+          { err: error, block: next },
+          'could not read a new block; its matches are shown once final',
+        );
         // The announced number may have been wrong.
         this.#wanted = this.#head;
         return;

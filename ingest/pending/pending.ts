@@ -284,7 +284,7 @@ export class PendingMatches {
     for (const { field } of found) metrics.differences.inc({ field });
     logger.error(
       { txHash, differences: found },
-      'a match differs from what was shown; the final one counts',
+      'a final match differs from the pending one that was shown',
     );
   }
 

@@ -100,7 +100,7 @@ export class Engine {
   static async open(directory: string): Promise<Engine> {
     // FROM INFILE reads these as glob patterns; a pattern without a match silently inserts nothing.
     if (/[*?{}]/.test(directory)) {
-      throw new Error(`The path ${directory} may not have * ? { or } in it.`);
+      throw new Error(`The path ${directory} must not contain * ? { or }.`);
     }
     const native = loadNative();
     mkdirSync(join(directory, 'engine'), { recursive: true });

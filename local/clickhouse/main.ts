@@ -46,7 +46,7 @@ async function main(): Promise<void> {
   // The engine's dictionaries look it up; otherwise a migration would fail with "DNS error".
   await lookup('localhost').catch(() => {
     throw new Error(
-      'This machine does not know localhost: add "127.0.0.1 localhost" to /etc/hosts.',
+      'This machine cannot resolve localhost: add "127.0.0.1 localhost" to /etc/hosts.',
     );
   });
   const directory = resolve(data);

@@ -19,7 +19,7 @@ const METHODS = [
   /^txpool_(?:content|inspect|status)$/,
 ];
 const WEBSOCKET_BYTES_MAX = 2 ** 20;
-const REFUSED = { code: -32601, message: 'this method is for the devnet itself' };
+const REFUSED = { code: -32601, message: 'this method is reserved for the devnet itself' };
 
 export type Gate = { readonly port: number; close(): void };
 

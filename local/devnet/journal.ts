@@ -231,7 +231,7 @@ export class Journal {
     await replayer(this.#stateOf(first), `${file}.new`, async (rpc) => {
       for (const segment of older) {
         for (const { line } of linesOf(this.#file(segment, 'blocks'))) {
-          if (this.#isClosed) throw new JournalError('the devnet stops');
+          if (this.#isClosed) throw new JournalError('the devnet is stopping');
           await mine(rpc, line);
         }
       }
@@ -308,7 +308,7 @@ async function mine(rpc: Rpc, { number, hash, time, transactions }: Line): Promi
     false,
   );
   if (Number(mined.number) === number && mined.hash === hash) return;
-  throw new JournalError(`block ${number} was ${hash} and is ${mined.hash} after a replay`);
+  throw new JournalError(`block ${number} has the hash ${mined.hash} after a replay, not ${hash}`);
 }
 
 async function readBlock(rpc: Rpc, number: number): Promise<Line> {

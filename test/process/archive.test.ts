@@ -302,7 +302,7 @@ describe('npm run import', () => {
     const before = await stored();
     const [file] = await filesOf(archive);
     expect(await refused('import', archive)).toContain(
-      `${file?.file} and LEDGER hold different messages up to block ${lastOf(others)}`,
+      `${file?.file} and LEDGER have different messages up to block ${lastOf(others)}`,
     );
     expect(await stored()).toEqual(before);
   });

@@ -82,7 +82,7 @@ async function expectBalances(nats: Nats): Promise<void> {
 }
 
 describe('backfill', () => {
-  test('ends after --to-block with code 0; run again it continues; LEDGER is the chain in its order', async () => {
+  test('exits after --to-block with code 0 and continues in another run; LEDGER has the chain in its order', async () => {
     await withLedger('plain', async ({ nats, ingest }) => {
       expect(await ingest(`backfill --from-block 0 --to-block ${last - 530}`).exit).toBe(0);
       const { blocks } = await factsOfLedger(nats);
@@ -93,7 +93,7 @@ describe('backfill', () => {
     });
   });
 
-  test('begins anywhere: earlier resolutions come first, and nothing can be put before it', async () => {
+  test('begins at any block: earlier resolutions come first, and no block can be inserted before it', async () => {
     const from = Number(expected[Math.floor(expected.length / 2)]?.split(':')[0]);
     await withLedger('middle', async ({ nats, ingest }) => {
       const first = ingest(`backfill --from-block ${from} --to-block ${last}`);
@@ -112,11 +112,11 @@ describe('backfill', () => {
       expect(before.errors()).toContain(`LEDGER begins with block ${from} and ends with`);
       const gap = ingest(`backfill --from-block ${last + 2}`);
       expect(await gap.exit).toBe(1);
-      expect(gap.errors()).toContain('a gap is never left');
+      expect(gap.errors()).toContain('LEDGER must not have gaps');
     });
   });
 
-  test('killed while it reads earlier resolutions, it continues where LEDGER ends', async () => {
+  test('continues where LEDGER ends after a kill during the read of earlier resolutions', async () => {
     const from = last - 20;
     const resolved = (await resolutionsOfChain()).filter((block) => block < from);
     const stop = resolved[resolved.length >> 1] ?? 0;
@@ -160,7 +160,7 @@ describe('backfill', () => {
     }
   });
 
-  test('a node that takes few blocks or few results at a time is asked for less', async () => {
+  test('a node that accepts few blocks or few results at a time gets smaller requests', async () => {
     const narrow = await startEndpoint(devnet.url, limitRange(30));
     try {
       await withLedger('narrow', async ({ nats, ingest }) => {
@@ -173,7 +173,7 @@ describe('backfill', () => {
     }
   });
 
-  test('a node of another chain ends it, by name; a chain that is not known says what it needs', async () => {
+  test('a node of another chain ends it with an error that names it; an unknown chain reports which settings it needs', async () => {
     await withLedger('wrong', async ({ ingest }) => {
       const wrong = ingest('backfill --from-block 0', { CHAIN: 'polygon', LOG_LEVEL: 'error' });
       expect(await wrong.exit).toBe(1);

@@ -20,7 +20,7 @@ const COMMANDS: readonly (readonly [string, ...string[]])[] = [
   ['sql/migrate.ts'],
 ];
 
-test.each(COMMANDS)('%s %s: a store that is away is named in one line', async (module, ...args) => {
+test.each(COMMANDS)('%s %s: an unreachable store is named in one line', async (module, ...args) => {
   const command = start(module, args, AWAY);
   expect(await command.exit).toBe(1);
   expect(command.errors()).toMatch(/^\w+: .*(NATS|CLICKHOUSE_URL).*\n$/);
@@ -37,7 +37,7 @@ test.each([
   expect(command.errors()).toMatch(/^\w+: .+\n\n.*npm run/s);
 });
 
-test('ledger show prints a block, and names one that LEDGER does not hold', async () => {
+test('ledger show prints a block, and reports one that LEDGER does not contain', async () => {
   const { nats, server, stop } = await startNats();
   const ledger = await TestLedger.open(nats);
   const hash = `0x${'5'.repeat(64)}` as const;
@@ -49,7 +49,7 @@ test('ledger show prints a block, and names one that LEDGER does not hold', asyn
     });
   const { stdout } = await run('show', '5');
   expect(JSON.parse(stdout)).toMatchObject({ message: { sequence: 1 }, block: { hash } });
-  const stderr = 'ledger: LEDGER does not hold block 6\n';
+  const stderr = 'ledger: LEDGER does not contain block 6\n';
   await expect(run('show', '6')).rejects.toMatchObject({ code: 1, stderr });
   await expect(run('shown')).rejects.toMatchObject({ code: 2 });
   await stop();

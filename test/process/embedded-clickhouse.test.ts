@@ -196,7 +196,7 @@ describe('errors', () => {
     ['SELECT 1; SELECT 2', 400, '62', 'SYNTAX_ERROR'],
     ['SELECT throwIf(1)', 500, '395', 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
     ['SELECT throwIf(number = 2999999) FROM numbers(3000000)', 500, '395', 'FUNCTION_THROW_IF'],
-  ])('of %s are a ClickHouseError and a status', async (query, status, code, type) => {
+  ])('of %s have a ClickHouseError and a status', async (query, status, code, type) => {
     const failed = client.query({ query });
     await expect(failed).rejects.toBeInstanceOf(ClickHouseError);
     await expect(failed).rejects.toMatchObject({ code, type: expect.stringContaining(type) });
@@ -234,7 +234,7 @@ describe('errors', () => {
 });
 
 describe('exactly once', () => {
-  test('counts a batch once however often it is sent, and keeps no setting for later inserts', async () => {
+  test('counts a batch once even if it is sent several times, and keeps no setting for later inserts', async () => {
     await createLedger(client);
     for (let attempt = 0; attempt < 3; attempt++) await insertBatch(client, 1);
     expect(await ledger(client)).toEqual({ source: '100', target: '100' });
@@ -245,7 +245,7 @@ describe('exactly once', () => {
     expect(await ledger(client)).toEqual({ source: '102', target: '102' });
   });
 
-  test('never runs a request whose client gave up while it was waiting', async () => {
+  test('never runs a queued request whose client has disconnected', async () => {
     await client.command({ query: 'CREATE TABLE late (n UInt8) ORDER BY n' });
     const busy = Array.from({ length: CALLS }, () => abortable(SLOW));
     await until(async () => (await running(SLOW)) === CALLS);
@@ -263,7 +263,7 @@ describe('exactly once', () => {
     expect(await rows('SELECT count() AS n FROM late')).toEqual([{ n: '0' }]);
   });
 
-  test('loses no acknowledged row to kill −9, and a repeated batch fills the views', async () => {
+  test('loses no acknowledged row after kill −9, and a repeated batch fills the views', async () => {
     const directory = join(root, 'killed');
     let batch = 0;
     for (let round = 0; round < 3; round++) {
@@ -318,7 +318,7 @@ describe('cancelling', () => {
 });
 
 describe('the engine in the background', () => {
-  test('refreshes views by itself, and reloads dictionaries on request', async () => {
+  test('refreshes views automatically, and reloads dictionaries on request', async () => {
     // chdb's own `default` database is an overlay, in which no view can be refreshable.
     await client.command({ query: 'CREATE DATABASE views' });
     const views = connect({ url, database: 'views' });
@@ -356,7 +356,7 @@ describe('the process', () => {
     // A pattern for the engine: rows spooled below it would be lost.
     expect(await refusal(['--data', join(root, 'a*'), '--port', '0'])).toEqual([
       1,
-      expect.stringMatching(/^The path .+ may not have .+\n$/),
+      expect.stringMatching(/^The path .+ must not contain .+\n$/),
     ]);
     expect(await refusal(['--port', '0'])).toEqual([1, expect.stringMatching(/^Usage: .+\n$/)]);
     expect(await rows('SELECT 1 AS n')).toEqual([{ n: 1 }]);

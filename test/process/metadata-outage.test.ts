@@ -130,7 +130,7 @@ describe('the metadata API down', () => {
 describe('a token without a known market', () => {
   const tokenIds = ['77', '78'] as const;
 
-  test('is waited for until its metadata arrives', async () => {
+  test('makes LEDGER wait until its metadata arrives', async () => {
     const { metadata, logged } = start({ tokenMs: 3_000 });
     const asked = Promise.all([metadata.conditionOfToken('78'), metadata.conditionOfToken('78')]);
     setTimeout(() => fake.list({ conditionId: condition(8), tags: ['a'], tokenIds }), 200);
@@ -147,7 +147,7 @@ describe('a token without a known market', () => {
     await expect.poll(() => metadata.conditionOfKnownToken('78'), POLL).toBe(condition(8));
   });
 
-  test('is given up after a limited time, at once the next time, and reported when it appears', async () => {
+  test('is abandoned after a limited time, at once the next time, and reported when it appears', async () => {
     const { metadata, logged } = start();
     const begunAt = performance.now();
     expect(await metadata.conditionOfToken('78')).toBeUndefined();
@@ -156,7 +156,7 @@ describe('a token without a known market', () => {
     expect(await metadata.conditionOfToken('78')).toBeUndefined();
     expect(fake.requests).toHaveLength(length);
     expect(logged()).toEqual([
-      'the market of a token is unknown: its matches are refused and kept raw',
+      'the market of a token is unknown: its matches are stored as refused events',
     ]);
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds, closed: true });
     void metadata.run();
@@ -166,7 +166,7 @@ describe('a token without a known market', () => {
     expect(await metadata.conditionOfToken('78')).toBe(condition(8));
   });
 
-  test('is not given up because ingest stops', async () => {
+  test('is not abandoned because ingest stops', async () => {
     const { metadata } = start({ tokenMs: 60_000 });
     const waiting = metadata.conditionOfToken('78');
     await expect.poll(() => fake.requests.length).toBeGreaterThan(0);
@@ -174,7 +174,7 @@ describe('a token without a known market', () => {
     await expect(waiting).rejects.toThrow();
   });
 
-  test('an outage is waited for once, not for each token, and its end is noticed', async () => {
+  test('an outage delays LEDGER once, not once per token, and its end is noticed', async () => {
     const { metadata } = start();
     fake.control.fault = down;
     const begunAt = performance.now();

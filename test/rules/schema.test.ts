@@ -27,7 +27,7 @@ beforeAll(async () => {
 afterAll(() => clickhouse?.stop());
 
 describe('sql/schema.sql', () => {
-  test('is what the engine holds (renew it with: npm run schema)', async () => {
+  test('matches the engine (update it with: npm run schema)', async () => {
     // The template of the tests has other refreshes.
     const directory = temporaryDirectory();
     const engine = await startEngine(join(directory.path, 'clickhouse'));
@@ -41,7 +41,7 @@ describe('sql/schema.sql', () => {
     expect(held).toBe(snapshot);
   });
 
-  test('is described without a table that a refresh is just replacing', async () => {
+  test('omits a table that a refresh is replacing', async () => {
     const query = 'CREATE TABLE _tmp_replace_6c0c_pivx (one UInt8) ENGINE = MergeTree ORDER BY one';
     await clickhouse.client.command({ query });
     expect(await describeSchema(clickhouse.client, DATABASE)).not.toContain('_tmp_replace_');
@@ -72,7 +72,7 @@ describe('sql/migrations', () => {
   const folder = join(SQL, 'migrations');
   const names = readdirSync(folder);
 
-  test('change a table although a refresh is under way, which then starts again', async () => {
+  test('change a table during a refresh, which then starts again', async () => {
     const { client } = clickhouse;
     const run = (query: string) => client.command({ query });
     for (const name of ['renewed', 'renewed_from']) {
@@ -112,7 +112,7 @@ describe('sql/migrations', () => {
     }
   });
 
-  test.each(names)('%s tells its query, order, rows and retention', (name) => {
+  test.each(names)('%s documents its query, order, rows and retention', (name) => {
     const header = readFileSync(join(folder, name), 'utf8')
       .split('\n')
       .filter((line) => line.startsWith('--'))
@@ -130,9 +130,9 @@ describe('sql/migrations', () => {
 
 describe('a database of another version', () => {
   test.each([
-    ['0001_create_bookings.sql', 'made by another version (migration 0001_create_bookings.sql)'],
+    ['0001_create_bookings.sql', 'created by another version (migration 0001_create_bookings.sql)'],
     ['0001_bookings.sql', '0001_bookings.sql was edited after it was applied'],
-  ])('is refused before anything is done: %s', async (name, message) => {
+  ])('is refused before anything is changed: %s', async (name, message) => {
     const { client, url } = clickhouse;
     const insert = (sha256: string) =>
       client.insert({ table: 'migrations', values: [{ name, sha256 }], format: 'JSONEachRow' });

@@ -109,7 +109,9 @@ describe('listings', () => {
       const found = await gamma.listings([1, 2, 3].map(condition));
       expect([...found.keys()]).toEqual([condition(1), condition(3)]);
     }
-    expect(lines.map(({ msg, id }) => [msg, id])).toEqual([['metadata is malformed', '2']]);
+    expect(lines.map(({ msg, id }) => [msg, id])).toEqual([
+      ['ignoring a malformed item of metadata', '2'],
+    ]);
   });
 
   test.each<[string, Record<string, unknown>, Record<string, unknown>]>([
@@ -136,7 +138,7 @@ describe('listings', () => {
       const listing = (await gamma.listings([condition(1)])).get(condition(1));
       expect(listing).toMatchObject({ marketId: '5', question: 'Q?', ...expected });
     }
-    const told = lines.filter(({ msg }) => msg === 'a member of metadata is malformed');
+    const told = lines.filter(({ msg }) => msg === 'ignoring a malformed field of metadata');
     expect(told.map(({ member }) => member)).toEqual(
       name === '' || given.outcomes === null ? [] : [name],
     );
@@ -154,18 +156,18 @@ describe('listings', () => {
     const found = await connect({ logger }).listings([1, 2].map(condition));
     expect([...found.values()].map(({ marketId }) => marketId)).toEqual(['9007199254740991']);
     expect(lines.map(({ msg, id }) => [msg, id])).toEqual([
-      ['metadata is malformed', '1234567890123456789'],
+      ['ignoring a malformed item of metadata', '1234567890123456789'],
     ]);
   });
 
-  test('says once that a market of Protocol V2 is left out', async () => {
+  test('logs once that a market of Protocol V2 is skipped', async () => {
     const raw = { id: 6, conditionId: condition(1), version: 'v2', positionIds: ['1', '2'] };
     fake.list({ conditionId: condition(1), raw });
     const { logger, lines } = recorder();
     const gamma = connect({ logger });
     for (let i = 0; i < 2; i++) expect((await gamma.listings([condition(1)])).size).toBe(0);
     expect(lines.map(({ msg, id }) => [msg, id])).toEqual([
-      ['a market of Protocol V2 is left out', 6],
+      ['skipping a market of Protocol V2', 6],
     ]);
     expect(gamma.leftOut).toBe(1);
   });
