@@ -211,7 +211,7 @@ describe('prices and positions', () => {
     );
   });
 
-  test('a position is worth its shares at the last match of its market', async () => {
+  test('a position has the value of its shares at the last match of its market', async () => {
     const held = await rowsOf('SELECT * FROM positions ORDER BY trader, condition_id');
     expect(held.length).toBeGreaterThan(10);
     const micro = (text = '') => BigInt(Math.round(Number(text) * 1e6));
@@ -231,7 +231,7 @@ describe('prices and positions', () => {
     }
   });
 
-  test('the category of a market is that of its weight in the weighted volume', async () => {
+  test('the category of a market has the weight of the market in the weighted volume', async () => {
     const rows = await rowsOf('SELECT tags, category FROM markets');
     const weightOf = (tags: readonly string[]) => weightedUsd([{ tags, unweighted: 1_000_000n }]);
     for (const { tags, category } of rows) {

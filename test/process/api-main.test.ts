@@ -41,7 +41,7 @@ describe('api/main', () => {
     expect(api.log()).not.toContain(key);
   });
 
-  test('is ready while ingest and projector say so and the chain and the analytics are new', async () => {
+  test('is ready while ingest and projector report ready and the chain and the analytics are fresh', async () => {
     const api = await startMain({ CHAIN_AGE_SECONDS_MAX: '4', PROJECTION_AGE_SECONDS_MAX: '900' });
     const key = await issueKey(stores.nats.bucket, 'pro');
     const checks = async () => (await get(`${api.url}/readyz`, undefined)).body.checks;
@@ -98,7 +98,7 @@ describe('api/main', () => {
     await api.stop();
   });
 
-  test('says in one line why it cannot start', async () => {
+  test('reports in one line why it cannot start', async () => {
     const other = createServer().listen(0, '127.0.0.1');
     await once(other, 'listening');
     const { port } = other.address() as AddressInfo;
@@ -111,7 +111,7 @@ describe('api/main', () => {
     other.close();
   });
 
-  test('exits when its supervisor goes away', async () => {
+  test('exits when its supervisor dies', async () => {
     const api = await startMain();
     expect(await api.orphan(), api.errors()).toBe(0);
   });

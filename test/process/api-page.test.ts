@@ -43,7 +43,7 @@ describe('the page', () => {
     expect((await fetch(url, { method: 'POST' })).status).toBe(405);
   });
 
-  test('may run its own files only, and connect to its own host only', async () => {
+  test('may run only its own files and connect only to its own host', async () => {
     const response = await fetch(url);
     const policy = response.headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
@@ -67,7 +67,7 @@ describe('the page', () => {
     expect([unknown.status, unknown.body.error]).toEqual([404, 'not_found']);
   });
 
-  test('is below 250 KB compressed, all of it', async () => {
+  test('is below 250 KB in total, compressed', async () => {
     const page = await pageOnce();
     const document = await documentOf(page, {
       isPublic: true,
@@ -220,7 +220,7 @@ describe('GET /v2/final_matches', () => {
     ledger.close();
   });
 
-  test('without a cursor starts at the newest block, however long nobody asked', async () => {
+  test('without a cursor starts at the newest block, even after a long time without requests', async () => {
     const start = async () => (await get(`${url}/v2/final_matches`, seeded.key)).body;
     const ledger = await TestLedger.open(seeded.nats.nats);
     const { next } = await start();
@@ -242,7 +242,7 @@ describe('GET /v2/final_matches', () => {
     expect(await one(next + 1)).toEqual(present);
   });
 
-  test('starts again at the present, and says so, after a cursor that LEDGER does not hold', async () => {
+  test('reports a cursor that LEDGER does not contain, and restarts at the present', async () => {
     const ask = async (after: number) =>
       (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body;
     const { next } = await ask(999);

@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 
 describe('503 unavailable', () => {
-  test('is the response when ClickHouse is down, and /readyz says so', async () => {
+  test('is the response when ClickHouse is down, and /readyz reports it', async () => {
     const closed = await stores.serve({ clickhouseUrl: 'http://127.0.0.1:9' });
     await expectUnavailable(closed.url);
     await closed.stop();
@@ -37,7 +37,7 @@ describe('503 unavailable', () => {
     await slow.stop();
   });
 
-  test('holds for more requests than there are connections to ClickHouse', async () => {
+  test('is the response to more requests than there are connections to ClickHouse', async () => {
     using silent = await serve(() => undefined);
     const slow = await stores.serve({ clickhouseUrl: silent.url, queryMsMax: QUERY_MS_MAX });
     const answers = await Promise.all(

@@ -136,7 +136,7 @@ function oldListing() {
 }
 
 test.skipIf(!hasCurl())(
-  'a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it',
+  'a replaced final block stops ingest with an alarm; a rewind and a rebuild repair it',
   async () => {
     const node = await startUnreliableNode();
     const first = start('ingest/main.ts', [], { ...env, RPC_URL: node.url });

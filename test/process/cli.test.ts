@@ -124,7 +124,7 @@ test('npx runs it from a checkout', async () => {
   expect(stdout).toContain('fillstream COMMAND');
 });
 
-test('says its version, which is that of the service', async () => {
+test('prints its version, which is that of the service', async () => {
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
   expect((await cli(['--version'], { FILLSTREAM_KEY: '' })).stdout).toBe(`${version}\n`);
 });
@@ -166,7 +166,7 @@ describe('a command that reads', () => {
 
   const isHere = spawnSync('python3', ['--version']).status === 0;
   if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
-  test.skipIf(!isHere)('prints whole tables on a terminal without a size', async () => {
+  test.skipIf(!isHere)('prints whole tables on a terminal of unknown size', async () => {
     const terminal = 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)';
     const args = ['-c', terminal, process.execPath, program, 'top', '--limit', '7'];
     const { stdout } = await run('python3', args, { env: environment({ NO_COLOR: '1' }) });
@@ -232,7 +232,7 @@ describe('a command that reads', () => {
     });
   });
 
-  test('exports everything once although a quota refuses some parts', async () => {
+  test('exports everything once even if a quota refuses some parts', async () => {
     const refusals = ['QUOTA_EXCEEDED', 'TOO_MANY_SIMULTANEOUS_QUERIES'];
     let asked = 0;
     using limited = await serve(async (request, response) => {
@@ -327,7 +327,7 @@ describe('an error', () => {
     [['tail', '--key', 'k'], 2, /Unknown option '--key'/],
     [['tail', '--key-file', 'no-such-file'], 1, /ENOENT/],
     [['dance'], 2, /^fillstream: unknown command: dance\n/],
-  ])('of %j ends with %i and says what is wrong', async (args, code, message) => {
+  ])('of %j exits with %i and names the cause', async (args, code, message) => {
     const outcome = await cli(args);
     expect(outcome).toMatchObject({ code, stdout: '' });
     expect(outcome.stderr).toMatch(message);
@@ -342,7 +342,7 @@ describe('an error', () => {
     },
   );
 
-  test('of the key says so', async () => {
+  test('of the key is reported as such', async () => {
     expect(await cli(['mcp'], { FILLSTREAM_KEY: '' })).toMatchObject({ code: 2 });
     const missing = await cli(['top'], { FILLSTREAM_KEY: '' });
     expect(missing).toMatchObject({ code: 1, stdout: '' });
@@ -402,7 +402,7 @@ describe('tail', () => {
     }
   });
 
-  test('begins at a time, with the first match of the feed, and continues live', async () => {
+  test('starts at a time or at the first match of the feed, and continues live', async () => {
     // More than one request has.
     const expected = await trade(250);
     const { read } = start(['tail', '--format', 'json', '--from', '2020-01-01']);
@@ -422,7 +422,7 @@ describe('tail', () => {
     expect(code).toBe(1);
   });
 
-  test('ends quietly when its reader has enough', async () => {
+  test('exits quietly when its reader closes the pipe', async () => {
     const from = await present();
     // More than a pipe holds.
     await trade(200);
@@ -481,7 +481,7 @@ describe('tail', () => {
     expect(seen.length - once.size).toBeLessThanOrEqual(kills);
   });
 
-  test('with --state continues with what came while it was away, though nothing passed its filter', async () => {
+  test('with --state continues with what it missed, even if nothing passed its filter', async () => {
     const state = join(directory, 'idle');
     const args = ['tail', '--format', 'json', '--state', state, '--min-usdc', '1000000'];
     const { process: one } = start(args);
@@ -493,7 +493,7 @@ describe('tail', () => {
     expect(linesOf(read.text).map((line) => JSON.parse(line).data.tx_hash)).toEqual(hashes);
   });
 
-  test('with --output continues after any text that a market may have', async () => {
+  test('with --output continues after any text that a market may contain', async () => {
     const file = join(directory, 'separators');
     await trade(1);
     const last = { cursor: await present(), type: 'order', data: { question: 'a\u2028b\u2029c' } };
@@ -516,14 +516,14 @@ describe('tail', () => {
     expect(readFileSync(join(directory, 'letter'), 'utf8')).toBe(text);
   });
 
-  test('says in one line that the cursor cannot be saved', async () => {
+  test('reports in one line that the cursor cannot be saved', async () => {
     const args = ['tail', '--state', 'no/such/directory/cursor', '--min-usdc', '1000000'];
     const { code, stderr } = await cli(args);
     expect(code).toBe(1);
     expect(stderr).toMatch(/^fillstream: ENOENT.*\n$/);
   });
 
-  test('ends at a signal although its reader no longer reads', async () => {
+  test('exits on a signal even if its reader no longer reads', async () => {
     const from = await present();
     // More than a pipe and its buffers hold.
     await trade(500);

@@ -33,7 +33,7 @@ beforeAll(async () => {
   await publishFinal(seeded.nats.nats, 'FEED', matches.slice(2));
 });
 
-test('holds its code, types, README and licence, and little of it', async () => {
+test('contains its code, types, README and licence, and is small', async () => {
   expect(installed.files).toEqual(
     [
       'LICENSE',
@@ -132,7 +132,7 @@ test('runs the programs of its README and of the guides', async () => {
   }
 });
 
-test('type-checks what the reference shows for each operation', async () => {
+test('type-checks the samples of the reference for each operation', async () => {
   const operations = Object.values(OPEN_API.paths).flatMap((item) => Object.values(item));
   const names = operations.map(({ operationId }) => `sample-${operationId}.ts`);
   for (const [n, { 'x-codeSamples': samples = [] }] of operations.entries()) {

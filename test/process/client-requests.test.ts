@@ -47,7 +47,7 @@ async function all<Entry>(entries: AsyncIterable<Entry>): Promise<Entry[]> {
   return collected;
 }
 
-test('a DELETE is not repeated unless it was certainly not carried out', async () => {
+test('a DELETE is not retried unless it was certainly not carried out', async () => {
   for (const [status, tries] of [
     [502, 1],
     [429, 5],
@@ -65,7 +65,7 @@ test('a DELETE is not repeated unless it was certainly not carried out', async (
 });
 
 describe('an endpoint', () => {
-  test('is a method each, whose request the API serves', async () => {
+  test('has a method, whose request the API accepts', async () => {
     const { requests, counted } = counting();
     const { v1 } = counted;
     const stream = await counted.createStream({ name: 'mine', tags: ['crypto'] });
@@ -110,7 +110,7 @@ describe('an endpoint', () => {
     expect(unused.map(({ path }) => path)).toEqual([]);
   });
 
-  test('returns what the API answers', async () => {
+  test('returns the response of the API', async () => {
     const board = await fillstream.leaderboard({ time_frame: '7D', sort_by: 'roi', limit: 5 });
     const path = '/v2/analytics/leaderboard?time_frame=7D&sort_by=roi&limit=5';
     expect(board).toEqual((await get(seeded.api.url + path, seeded.key)).body);
@@ -132,18 +132,18 @@ describe('a list', () => {
     expect(pages).toHaveLength(4);
   });
 
-  test('continues where the body has no cursor, and from an offset', async () => {
+  test('continues if the body has no cursor, and from an offset', async () => {
     const whole = await fillstream.v1.leaderboard({ limit: 100, time_frame: '7D' });
     const query = { limit: 7, offset: 3, time_frame: '7D' } as const;
     expect(await all(fillstream.v1.leaderboard(query))).toEqual(whole.traders.slice(3));
   });
 
-  test('fails once, where it is iterated', async () => {
+  test('fails once, when it is iterated', async () => {
     await expect(all(fillstream.traderTrades('nobody'))).rejects.toMatchObject({ status: 400 });
     await expect(fillstream.traderTrades('nobody')).rejects.toMatchObject({ status: 400 });
   });
 
-  test('requests no page that nobody asks for', async () => {
+  test('requests only the pages that are needed', async () => {
     const { requests, counted } = counting();
     for await (const _ of counted.traderTrades(TRADER, { limit: 2 })) break;
     expect(requests).toHaveLength(1);
@@ -151,7 +151,7 @@ describe('a list', () => {
 });
 
 describe('an error', () => {
-  test('has the status, code, request id and issues of the answer', async () => {
+  test('has the status, code, request id and issues of the response', async () => {
     const unknown = await fillstream.market('no-such-market').catch((error) => error);
     expect(unknown).toBeInstanceOf(ApiError);
     expect(unknown).toBeInstanceOf(FillstreamError);
@@ -162,7 +162,7 @@ describe('an error', () => {
     await expect(client({ key: 'fs_pro_wrong' }).me()).rejects.toMatchObject({ status: 401 });
   });
 
-  test('of a rate is waited for, or thrown with the time to wait', async () => {
+  test('of a rate limit leads to a wait, or is thrown with the time to wait', async () => {
     const { demoKey: key } = seeded;
     const many = (one: Fillstream) =>
       Promise.allSettled(Array.from({ length: 12 }, () => one.me()));
@@ -183,7 +183,7 @@ describe('an error', () => {
     await expect(nowhere.me()).rejects.toMatchObject({ status: 0, code: 'unreachable' });
   });
 
-  test('comes in time from a server that does not answer', async () => {
+  test('is thrown in time if the server does not respond', async () => {
     using server = await serve(() => undefined);
     const { url } = server;
     const mute = client({ url, retry: false, timeoutMs: 200 });
@@ -195,7 +195,7 @@ describe('an error', () => {
   });
 });
 
-test('the key goes to no other server, also if the server redirects to one', async () => {
+test('the key is sent to no other server, even if the server redirects to one', async () => {
   const keys: unknown[] = [];
   using other = await serve((request, response) => {
     keys.push(request.headers['x-service-key']);
@@ -210,7 +210,7 @@ test('the key goes to no other server, also if the server redirects to one', asy
   expect(keys).toEqual([]);
 });
 
-describe('a request whose answer is lost', () => {
+describe('a request whose response is lost', () => {
   /** Loses the first answers on the way. */
   function lossy(lost: number) {
     let requests = 0;
@@ -226,7 +226,7 @@ describe('a request whose answer is lost', () => {
     return { fillstream, requests: () => requests };
   }
 
-  test('is repeated, and creates nothing twice', async () => {
+  test('is retried, and creates nothing twice', async () => {
     const before = (await fillstream.streams()).total_count;
     const { fillstream: cut, requests } = lossy(2);
     const { id } = await cut.createStream({ name: 'once' });
@@ -236,7 +236,7 @@ describe('a request whose answer is lost', () => {
     expect(after.data.some((stream) => stream.id === id)).toBe(true);
   });
 
-  test('is not repeated if it deletes, or if nothing may be', async () => {
+  test('is not retried if it deletes, or if retries are disabled', async () => {
     const { id } = await fillstream.createStream({ name: 'to be deleted' });
     const deleting = lossy(1);
     await expect(deleting.fillstream.deleteStream(id)).rejects.toThrow(ConnectionError);

@@ -66,7 +66,7 @@ describe('a stream', () => {
     '',
     'tags=sports,5m&min_price=25',
     'traders=0x0000000000000000000000000000000000000003',
-  ])('gives each event once and in order, whichever byte it is cut behind (%j)', async (query) => {
+  ])('yields each event once and in order, wherever it is cut (%j)', async (query) => {
     const seed = TEST_SEED;
     console.info(`TEST_SEED=${seed}`);
     const random = generator(seed);
@@ -97,7 +97,7 @@ describe('a stream', () => {
     expect(cuts).toBeGreaterThan(1);
   });
 
-  test('yields what becomes of a match, if it is final, and when the server ends the stream', async () => {
+  test('yields the outcome of a match, and the reason when the server ends the stream', async () => {
     const { api, stream } = await feeds.over(1);
     const front = await frontOf(api);
     const states: StreamState['kind'][] = [];
@@ -169,7 +169,7 @@ describe('a stream', () => {
     expect(live?.kind === 'live' && (live.cutMs ?? 0) >= 500).toBe(true);
   });
 
-  test('stays open while heartbeats come, and while its program is busy with an event', async () => {
+  test('stays open while heartbeats arrive, and while its program is busy with an event', async () => {
     const { api, stream } = await feeds.over(3, { heartbeatMs: 100 });
     const states: string[] = [];
     const onState = ({ kind }: StreamState) => states.push(kind);
@@ -185,7 +185,7 @@ describe('a stream', () => {
     expect(states).toEqual(['connecting', 'live']);
   });
 
-  test('continues after its cursor where a loop was left', async () => {
+  test('continues after its cursor when a loop was left', async () => {
     const { api } = await feeds.over(5);
     const events = clientOf(api).feed({}, { from: positionOf(1) });
     expect((await take(events, 2)).map(hashOf)).toEqual(hashes(2, 3));
@@ -205,7 +205,7 @@ describe('a stream', () => {
     expect((await reading).map(({ cursor }) => cursor)).toEqual([positionOf(6)]);
   });
 
-  test('ends with the first cut if it may not retry', async () => {
+  test('ends with the first disconnect if it may not retry', async () => {
     const { api } = await feeds.over(2);
     const front = await frontOf(api);
     const events = client(front.url, { retry: false }).feed({}, { from: positionOf(1) });
@@ -236,7 +236,7 @@ describe('a stream', () => {
     }
   });
 
-  test('throws what the server refuses for good', async () => {
+  test('throws the permanent errors of the server', async () => {
     const { api } = await feeds.over(1);
     const refused = await take(clientOf(api).feed({ min_price: 101 }), 1).catch((error) => error);
     expect(refused).toBeInstanceOf(ApiError);
@@ -246,7 +246,7 @@ describe('a stream', () => {
     });
   });
 
-  test('throws what its program throws in the connection callback', async () => {
+  test("throws the error of its program's connection callback", async () => {
     const { api } = await feeds.over(1);
     const onState = ({ kind }: StreamState) => {
       if (kind === 'live') throw new RangeError('a bug');
@@ -256,19 +256,19 @@ describe('a stream', () => {
     await expect.poll(() => api.feed.figures().listeners).toBe(0);
   });
 
-  test('drops what a server repeats', async () => {
+  test('drops events that a server repeats', async () => {
     using server = await serverOf([[7, 8, 7, 8, 9].map((id) => ended(id, String(id))).join('')]);
     const seen = await take(client(server.url).feed(), 3);
     expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8', '9']);
   });
 
-  test('outlives its own session, which the server still counts after a kill', async () => {
+  test('reconnects even while the server still counts its lost session after a kill', async () => {
     using server = await serverOf([ended(7, 'stopping'), 403, 403, ended(8, 'stopping')]);
     const seen = await take(client(server.url).feed(), 2);
     expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8']);
   });
 
-  test('throws when its session is refused for longer than a lost one can count', async () => {
+  test('throws when its session is refused for longer than a lost session counts', async () => {
     using server = await serverOf([ended(7, 'stopping'), 403]);
     vi.useFakeTimers({ toFake: ['Date'] });
     let refusals = 0;
@@ -316,7 +316,7 @@ function serverOf(answers: readonly (string | number)[]) {
 }
 
 describe('a managed stream', () => {
-  test('is made, changed and listened to, and ends when it is deleted', async () => {
+  test('is created, changed and listened to, and ends when it is deleted', async () => {
     const { api, stream } = await feeds.over(1);
     const fillstream = clientOf(api);
     const { id } = await fillstream.createStream({ name: 'mine', addresses: [address(5)] });

@@ -66,7 +66,7 @@ describe.skipIf(!isInstalled)('the proxy of the cluster', () => {
     return server;
   }
 
-  test('asks both apis before it passes a 503 on, and goes on with all other requests', async () => {
+  test('tries both apis before it forwards a 503, and serves all other requests', async () => {
     for (let n = 1; n <= 5; n++) {
       const down = await fetch(`${url}/down`);
       expect([down.status, await down.text(), unavailable]).toEqual([503, 'no ClickHouse', 2 * n]);
@@ -74,7 +74,7 @@ describe.skipIf(!isInstalled)('the proxy of the cluster', () => {
     }
   });
 
-  test('passes on as many addresses as a filter may have', async () => {
+  test('forwards as many addresses as a filter may have', async () => {
     const traders = Array.from({ length: 350 }, (_, n) => address(n)).join('%2C');
     const path = `/v1/stream/orders?traders=${traders}`;
     const response = await fetch(url + path);

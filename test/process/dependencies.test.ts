@@ -23,7 +23,7 @@ test('every package of this platform has a hash', () => {
   expect(needed.map(([name]) => name)).toEqual([]);
 });
 
-test('an audit that cannot be asked fails and says so, unless it is optional', async () => {
+test('an unavailable audit is a failure with a message, unless it is optional', async () => {
   using registry = await serve((_, response) => void response.writeHead(405).end());
   const audit = (AUDIT: string) => {
     const env = { ...process.env, npm_config_registry: registry.url, AUDIT };

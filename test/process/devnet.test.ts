@@ -64,7 +64,7 @@ describe('openDevnet', () => {
     expect((chains[0] as unknown[]).length).toBeGreaterThan(1_000);
   });
 
-  test('lists all markets of its history, also those that the contract has forgotten', async () => {
+  test('lists all markets of its history, including those that the contract has dropped', async () => {
     const many = { ...options, seed: 1, traders: 150, historyDays: 6, historyMatches: 1_000 };
     // Two markets of this history are replaced in the contract, which holds 512.
     const now = () => 1_795_671_585_000;
@@ -134,7 +134,7 @@ describe('openDevnet', () => {
     await second.close();
   });
 
-  test('keeps every block that is not in LEDGER, and mines on when it is', async () => {
+  test('keeps every block that is not in LEDGER, and continues to mine when it is', async () => {
     const reports: string[] = [];
     let stored = 0;
     const given = {
@@ -224,7 +224,7 @@ describe('openDevnet', () => {
   });
 });
 
-describe('the chain for everybody else', () => {
+describe('the chain for all other clients', () => {
   const directory = mkdtempSync(join(tmpdir(), 'devnet-'));
   const call = (method: string) => ({ jsonrpc: '2.0', id: 1, method, params: [] });
   let devnet: Devnet;
@@ -259,7 +259,7 @@ describe('the chain for everybody else', () => {
     expect(await head()).toBe(before);
   });
 
-  test('takes a signed transaction, and refuses one that is not', async () => {
+  test('accepts a signed transaction and refuses an unsigned one', async () => {
     const sent = rpc(devnet.chain.url, 'eth_sendRawTransaction', ['0x02']);
     await expect(sent).rejects.toThrow(/decode/i);
   });
@@ -283,7 +283,7 @@ describe('the chain for everybody else', () => {
     ['a page of another site', { Origin: 'https://evil.example' }],
     ['a page without an origin', { Origin: 'null' }],
     ['a name that was rebound to loopback', { Host: 'evil.example' }],
-  ])('does not answer %s', async (_, foreign) => {
+  ])('does not respond to %s', async (_, foreign) => {
     const headers = { 'content-type': 'text/plain', ...foreign };
     const post = request(devnet.chain.url, { method: 'POST', headers });
     post.end(JSON.stringify(call('eth_chainId')));

@@ -41,7 +41,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
     directory.remove();
   });
 
-  test('is named by every part, ends nothing, and loses and doubles nothing once there is room', async () => {
+  test('is reported by every part, stops none, and loses and repeats nothing once there is room', async () => {
     const { up } = service;
     const liveAfter = await blockNumber(devnet.rpcUrl, 'latest');
     for (let round = 0; round < 2; round += 1) {

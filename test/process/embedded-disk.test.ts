@@ -42,7 +42,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
     rmSync(root, { recursive: true, force: true });
   });
 
-  test('takes no insert and begins no merge without room for it beside the reserve', async () => {
+  test('accepts no insert and begins no merge that would use the reserve', async () => {
     disk.fill(DISK_RESERVE_BYTES + 2 ** 23);
     expect(await faultOf(MERGE)).toBe('CANNOT_ASSIGN_OPTIMIZE');
     disk.fill(DISK_RESERVE_BYTES / 2);
@@ -51,7 +51,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
     expect(await faultOf('INSERT INTO noise (a) VALUES (1)')).toBe('');
   });
 
-  test('ends a merge that runs when the disk fills, and merges again once there is room', async () => {
+  test('stops a running merge when the disk fills, and merges again once there is room', async () => {
     const before = await sums();
     // So slow that no merge ends by itself.
     await compressWith('ZSTD(22)');

@@ -58,7 +58,7 @@ test('empty definitions of refreshed tables, of their views and of temporary tab
   await stopEngine(child, 'SIGTERM');
 });
 
-test('a damaged definition of any other table is named with what to do, and doing it helps', async () => {
+test('a damaged definition of any other table is named with a remedy, and the remedy works', async () => {
   writeFileSync(join(definitions(), 'bookings.sql'), '');
   const [code, error] = await refusal(['--data', data, '--port', '0']);
   expect(code).toBe(1);

@@ -76,7 +76,7 @@ async function trade(trader: number) {
   return one;
 }
 
-test('copy-a-whale.ts copies all that its wallet trades, and what becomes of it', async () => {
+test('copy-a-whale.ts copies all trades of its wallet, and their outcomes', async () => {
   const whale = fill(501).trader.address;
   const copying = await start('copy-a-whale.ts', [whale.toUpperCase().replace('X', 'x')]);
   let output = '';
@@ -117,7 +117,7 @@ async function startChat(refusals: number, status: number) {
   return { ...server, posted, mentions };
 }
 
-test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
+test('whale-alert.ts posts each large match once, across refusals of the chat and a restart', async () => {
   using chat = await startChat(1, 500);
   const { posted } = chat;
   const env = { WEBHOOK_URL: chat.url, MIN_USDC: '4' };
@@ -138,7 +138,7 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   expect(chat.mentions).toEqual([]);
 });
 
-test('whale-alert.ts posts what came while it was away, though nothing was large enough before', async () => {
+test('whale-alert.ts posts what it missed while it was stopped, even if nothing was large enough before', async () => {
   using chat = await startChat(0, 500);
   const env = { WEBHOOK_URL: chat.url, CURSOR_FILE: 'quiet.cursor' };
   await start('whale-alert.ts', [], env);
@@ -150,7 +150,7 @@ test('whale-alert.ts posts what came while it was away, though nothing was large
   await until(async () => chat.posted.some((line) => line.startsWith('trader-606 ')) || undefined);
 });
 
-test('whale-alert.ts shortens what the chat would refuse, and posts a match of no share', async () => {
+test('whale-alert.ts shortens texts that the chat would refuse, and posts a match of zero shares', async () => {
   using chat = await startChat(0, 500);
   await start('whale-alert.ts', [], { WEBHOOK_URL: chat.url, CURSOR_FILE: 'long.cursor' });
   const usdc = 20_000_000_000n;

@@ -78,7 +78,7 @@ describe('a client that does not read', () => {
     again.close();
   });
 
-  test('waits with its cursor only while it reads stored events', async () => {
+  test('keeps its position while it reads stored events', async () => {
     await start(large(1_200, 30_000), { ringEventsMax: 8, chunkBytesMax: 10_000_000 });
     const client = await resumed(1).begun();
     client.socket.pause();
@@ -115,7 +115,7 @@ describe('a client that does not read', () => {
 });
 
 describe('while NATS is down', () => {
-  test('listeners stay connected, and continue without a gap afterwards', async () => {
+  test('listeners stay connected and continue without a gap afterwards', async () => {
     await start(matches(1, 3), { heartbeatMs: 60 });
     const client = await resumed(1).begun();
     await publish(broker.nats, STREAM, matches(4, 10));
@@ -154,7 +154,7 @@ test('a purge does not affect a live client', async () => {
 });
 
 describe('a damaged message', () => {
-  test('is a gap between the others, and the feed is not ready until it is removed', async () => {
+  test('is sent as a gap, and the feed is not ready until the message is removed', async () => {
     await makeStream(broker.nats, STREAM);
     await publish(broker.nats, STREAM, matches(1, 41));
     await broker.damage(STREAM);

@@ -37,7 +37,7 @@ beforeAll(async () => {
 
 afterAll(() => void proxy?.close());
 
-test('begin at once, bring events, and end with the client', async () => {
+test('start at once, deliver events, and end with the client', async () => {
   const { port } = proxy.address() as AddressInfo;
   const session = connect(`http://127.0.0.1:${port}`);
   const stream = session.request({ ':path': `/v1/stream/orders?traders=${address(5)}` });

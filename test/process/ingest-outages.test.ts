@@ -207,8 +207,8 @@ test('a full store is reported, and loses nothing', async () => {
   await whole();
 });
 
-describe('NATS away', () => {
-  test('at startup is waited for, and a stop does not wait for it', async () => {
+describe('an outage of NATS', () => {
+  test('at startup makes ingest wait, but does not delay a stop', async () => {
     natsGate.down();
     const stopped = ingest();
     await reasons(stopped, 'final', 'nats');
@@ -220,7 +220,7 @@ describe('NATS away', () => {
     await whole();
   });
 
-  test('repeatedly during a start only costs time', async () => {
+  test('repeatedly during a start only delays it', async () => {
     await ingest().event('caught_up');
     await runs.pop()?.stop();
     await devnet.mine(4);

@@ -92,7 +92,7 @@ describe('restore', () => {
     expect(fake.requests).toEqual([]);
   });
 
-  test('reads the newest first, and no more than it may have', async () => {
+  test('reads the newest first, and no more than its limit', async () => {
     const events: (Listing | Profile | Resolution)[] = [];
     const before = nats.connection.stats().inMsgs;
     await restoreMetadata(nats, silent, { listings: 10, profiles: 5 }, (event) => {
@@ -108,7 +108,7 @@ describe('restore', () => {
     expect(events.at(-2)).toMatchObject({ question: 'newest' });
   });
 
-  test('requests what the last process had not got: markets and traders of recent matches', async () => {
+  test('requests what the previous process did not receive: markets and traders of recent matches', async () => {
     const unknown = LISTINGS + 1;
     fake.markets.set(condition(unknown), { conditionId: condition(unknown) });
     await publishEvents(nats, [match(unknown)]);

@@ -85,7 +85,7 @@ test('every metric of the dashboard and the alerts is in a live process', async 
   expect([...named].filter((name) => !live.has(name))).toEqual([]);
 });
 
-test('every alert says what it means, and the runbook what to do about it', () => {
+test('every alert has a summary, and the runbook has a remedy', () => {
   for (const { alert, annotations } of rules()) {
     expect(annotations.summary, alert).not.toBe('');
     expect(annotations.summary, alert).not.toMatch(/\$value \}\}/);

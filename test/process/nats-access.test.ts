@@ -107,7 +107,7 @@ describe.each([
     return connectNats({ ...natsOptions(config), name: 'test', isPatient: false });
   };
 
-  test('lets a process in that has it, to write and to read', async () => {
+  test('lets a process with it write and read', async () => {
     const nats = await open(way.env);
     const bucket = await openKv(nats, 'access');
     await bucket.put('key', 'value');
@@ -115,11 +115,11 @@ describe.each([
     await nats.close();
   });
 
-  test('lets nobody in without it', async () => {
+  test('rejects every client without it', async () => {
     for (const env of way.refused) await expect(open(env)).rejects.toThrow();
   });
 
-  test('is enough for npm run keys, and what is secret is printed nowhere', async () => {
+  test('is enough for npm run keys, and no secret is printed', async () => {
     const keys = async (env: Readonly<Record<string, string>>) => {
       const options = { env: { ...process.env, NATS_URL: server.url, ...env } };
       return run(process.execPath, ['ops/keys.ts', 'list'], options);
@@ -139,7 +139,7 @@ describe.each([
 });
 
 // Again if the leader does not count a server: see Cluster.start.
-test('a cluster that has no leader yet is waited for, and a command does not wait', {
+test('processes wait for a cluster without a leader, and commands do not', {
   retry: 1,
 }, async ({ onTestFinished }) => {
   const binary = await findNatsServer(process.env.NATS_SERVER_BIN);
@@ -162,7 +162,7 @@ test('a cluster that has no leader yet is waited for, and a command does not wai
   await Promise.all([nats.close(), command.close()]);
 });
 
-test('who waits for a server says so, and again, until it is stopped', async () => {
+test('a process that waits for a server logs it repeatedly until it is stopped', async () => {
   const errors: unknown[] = [];
   const stop = new AbortController();
   const waiting = connectNats({

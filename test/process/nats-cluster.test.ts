@@ -209,7 +209,7 @@ test.skipIf(binary === undefined)(
 );
 
 test.skipIf(binary === undefined)(
-  'whoever reads finds all that was acknowledged, whichever replica answers',
+  'every reader finds all acknowledged messages, whichever replica responds',
   async () => {
     const nats = await connectNats({ url: cluster.url, name: 'both' });
     const stream = { name: 'late', subjects: ['late.>'], replicas: NODES.length };

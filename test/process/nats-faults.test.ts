@@ -103,7 +103,7 @@ describe('tail', () => {
     expect(restarts).toBeGreaterThanOrEqual(kills);
   });
 
-  test('throws StreamRewoundError when the stream lost what was delivered', async () => {
+  test('throws StreamRewoundError when the stream lost delivered messages', async () => {
     await ensureStream(nats, { name: 'LEDGER', subjects: ['ledger.>'] });
     const writer = await openWriter(nats, { stream: 'LEDGER' });
     for (const id of ['1', '2']) await writer.append({ id, subject: 'ledger.a', data: id });

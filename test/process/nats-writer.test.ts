@@ -148,7 +148,7 @@ test('refuses a subject of another stream', async () => {
   expect((await streamState(nats, 'OTHER')).messages).toBe(0);
 });
 
-test('stops with the error of onForeign and stores nothing after the message of the other', async () => {
+test("stops with the error of onForeign and stores nothing after the other writer's message", async () => {
   const fenced = new Error('another writer');
   const writer = await openWriter(nats, {
     stream: STREAM,
@@ -162,7 +162,7 @@ test('stops with the error of onForeign and stores nothing after the message of 
   expect(await storedIds()).toEqual(['theirs']);
 });
 
-test('rejects what is not stored when it is closed', async () => {
+test('rejects unstored messages when it is closed', async () => {
   const writer = await open();
   await kill();
   const append = writer.append(named('a'));
@@ -172,7 +172,7 @@ test('rejects what is not stored when it is closed', async () => {
   await expect(writer.flush()).rejects.toThrow(WriterClosedError);
 });
 
-test('does not take more than it may keep in memory', async () => {
+test('does not accept more than it may keep in memory', async () => {
   const writer = await open();
   await kill();
   const data = Buffer.alloc(1_048_576);
@@ -183,7 +183,7 @@ test('does not take more than it may keep in memory', async () => {
   expect(results.every(({ status }) => status === 'rejected')).toBe(true);
 });
 
-test('stops when the stream lost what was stored', async () => {
+test('stops when the stream lost stored messages', async () => {
   const writer = await open();
   await writer.append(named('a'));
   await writer.append(named('b'));

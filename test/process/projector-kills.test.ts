@@ -4,7 +4,7 @@ import { faultRun, sizes } from '../release/faults/run.ts';
 
 const { kills } = sizes({ kills: [8, 200] });
 
-test('kills into inserts leave what an undisturbed run leaves', async () => {
+test('kills during inserts lead to the same tables as an undisturbed run', async () => {
   const title = 'Kills of the projector';
   const run = await faultRun(title, (given) => runProjectorKills({ ...given, kills }));
   expect(run.kills).toBe(kills);

@@ -131,7 +131,7 @@ describe(`open positions in memory (seed ${SEED})`, () => {
     return events.at(-1)?.blockNumber ?? 0;
   }
 
-  test('a market that was forgotten and is named again has its positions', async () => {
+  test('an evicted market that is named again has its positions', async () => {
     const read = await projecting(async (stored) => {
       for (let stage = 0; stage < STAGES; stage++) {
         const events = eventsBetween(EVENTS, stage / STAGES, (stage + 1) / STAGES);

@@ -97,7 +97,7 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
     }
   });
 
-  test('a projector that stood still for longer than its leases live continues by itself', async () => {
+  test('a projector that was stopped for longer than its leases last continues by itself', async () => {
     const parts = await startParts(`${directory.path}/frozen`, []);
     running.push(parts);
     const projector = start('projector/main.ts', [], parts.env);
@@ -115,7 +115,7 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
     expect(await projector.stop()).toBe(0);
   });
 
-  test('two projectors, a kill, and a hand-over to one give what one alone gives', async () => {
+  test('two projectors, a kill, and a hand-over to one have the same result as a single one', async () => {
     const alone = await startParts(`${directory.path}/alone`, ['projector']);
     running.push(alone);
     await publish(alone, EVENTS);

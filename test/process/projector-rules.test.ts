@@ -118,7 +118,7 @@ describe('the projector', () => {
     return Number(row?.block);
   }
 
-  test('lets the first resolution stand, in table and positions, also after a restart', async () => {
+  test('uses only the first resolution, in table and positions, also after a restart', async () => {
     await project([match(1), resolution(2, [1n, 0n]), resolution(3, [0n, 1n]), match(4)]);
     // Another process, which knows the first one only from the table.
     await project([resolution(5, [1n, 1n]), match(6)]);
@@ -136,7 +136,7 @@ describe('the projector', () => {
     ).toEqual([2, 4, 6].map((block) => ({ block, paid: 100, pnl: 59 })));
   });
 
-  test('says at its start what is stored, although nothing comes', async () => {
+  test('reports at startup what is stored, even if nothing arrives', async () => {
     await project([match(7)]);
     const { projector, asked } = await startProjector();
     expect((await projector.event('stored')).block).toBe(7);
@@ -151,7 +151,7 @@ describe('the projector', () => {
     expect(backup.errors()).toContain('back up again when it is ready');
   });
 
-  test('does not complete a batch that ClickHouse may have forgotten', async () => {
+  test('does not complete a batch that ClickHouse may no longer remember', async () => {
     const store = openStore();
     await storeForeignBatches(1_000_000);
     await expect(store.heal()).rejects.toThrow('counting it twice. Run npm run rebuild');
@@ -181,7 +181,7 @@ describe('the projector', () => {
     expect(await store.unconfirmed()).toEqual([]);
   });
 
-  test('starts after a rebuild, where ClickHouse has forgotten its batch', async () => {
+  test('starts after a rebuild, when ClickHouse no longer remembers its batch', async () => {
     await parts.query('TRUNCATE TABLE projector_checkpoints');
     await storeForeignBatches(2_000_000);
     const { projector: blocked } = await startProjector();
@@ -226,7 +226,7 @@ describe('the projector', () => {
     if (process.platform === 'linux') expect(await kv.get(PAUSE_KEY)).toBeDefined();
   });
 
-  test('waits for a LEDGER that ends before what is stored, and continues when it is there', async () => {
+  test('waits for a LEDGER that ends before the stored block, and continues when LEDGER reaches it', async () => {
     const { sequence, append } = await newestOfLedger();
     await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
     const { projector, notReady } = await startProjector();
@@ -253,7 +253,7 @@ describe('the projector', () => {
     expect(await notReady()).not.toContain('cannot be read');
   });
 
-  test('stops, not ready, where LEDGER holds another block than the one that is stored, and continues when it is there', async () => {
+  test('stops, not ready, if LEDGER has another block than the stored one, and continues when LEDGER has it', async () => {
     const { append } = await newestOfLedger();
     await nats.jsm.streams.purge(LEDGER_STREAM);
     const ledger = await TestLedger.open(nats);
@@ -270,7 +270,7 @@ describe('the projector', () => {
     await projector.event('projecting');
   });
 
-  test('stops, not ready, at a damaged message of LEDGER, and says what to do', async () => {
+  test('stops, not ready, at a damaged message of LEDGER, and names the remedy', async () => {
     const { path, damaged, client } = await startOther();
     await publishEvents(
       client,
@@ -330,7 +330,7 @@ describe('the projector', () => {
     await expect.poll(notReady).not.toMatch(named);
   });
 
-  test('says that the tables are damaged where it cannot read them', async () => {
+  test('reports damaged tables if it cannot read them', async () => {
     const { path, damaged, client } = await startOther();
     // Nothing is read while nothing is stored.
     await publishEvents(client, [match(1)]);
@@ -358,7 +358,7 @@ describe('the projector', () => {
     await expect.poll(notReady).toMatch(named);
   });
 
-  test('ends at a signal while ClickHouse is away and the reader is as far ahead as it may be', async () => {
+  test('exits on a signal while ClickHouse is down and the reader is at its limit', async () => {
     const front = await Front.listen(parts.env.CLICKHOUSE_URL);
     const url = new URL(parts.env.CLICKHOUSE_URL);
     url.port = String(front.port);

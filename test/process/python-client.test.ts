@@ -112,7 +112,7 @@ for name, source in json.load(sys.stdin):
     expect(await run(program, seeded.key, JSON.stringify(sources))).toBe('');
   });
 
-  test('walks all pages of a list', async () => {
+  test('iterates over all pages of a list', async () => {
     const path = '/v1/analytics/leaderboard';
     const whole = await get(`${seeded.api.url}${path}?limit=100`, seeded.key);
     const walked = await run(`print(json.dumps(list(client.pages("${path}", limit=4))))`);
@@ -133,7 +133,7 @@ print(json.dumps(next(iter(client.stream(created["id"]))).__dict__))`);
     expect(JSON.parse(printed)).toMatchObject(tx);
   });
 
-  test('raises what the api says', async () => {
+  test('raises the error of the api', async () => {
     const program = (ask: string) => `
 try:
     ${ask}
@@ -162,7 +162,7 @@ except Problem as problem:
     return { ...server, asked };
   }
 
-  test('repeats a request whose response was cut', async () => {
+  test('retries a request whose response was cut', async () => {
     using server = await answering(
       (response) => {
         response.writeHead(200, { 'Content-Length': '100' });
@@ -178,7 +178,7 @@ except Problem as problem:
     (response: ServerResponse) =>
       response.writeHead(status).end(JSON.stringify(problem));
 
-  test.each([408, 429, 500, 502])('repeats a request after a %i', async (status) => {
+  test.each([408, 429, 500, 502])('retries a request after a %i', async (status) => {
     using server = await answering(refused(status), (response) => response.end('{"a": 1}'));
     expect(await run(`print(Fillstream("${server.url}", "k").get("/v2/status"))`)).toBe("{'a': 1}");
   });
@@ -234,7 +234,7 @@ except Problem as problem:
     expect(await follow(server.url)).toBe('1\n403 stream_seconds_per_day');
   });
 
-  test('reads lines and fields as the standard says', async () => {
+  test('parses lines and fields according to the standard', async () => {
     const parts = [
       '\ufeffretry: abc\rid: 7\revent: order\rdata: {"n":1}\r\r',
       // An id with NUL is ignored. The line end of `event` arrives in two parts.
@@ -257,7 +257,7 @@ print([(event.cursor, event.data["n"]) for event in islice(feed, 3)])`);
     expect(output).toBe(`[('7', 1), ('7', 2), ('', 3)]`);
   });
 
-  test('says so if a response is something else', async () => {
+  test('reports a response that is something else', async () => {
     const page = (response: ServerResponse) =>
       response.writeHead(200, { 'Content-Type': 'text/html' }).end('<!doctype html>\n\n');
     using server = await answering(page, page);
@@ -274,7 +274,7 @@ for ask in (lambda: next(iter(client.feed())), lambda: client.get("/v2/status"))
     ]);
   });
 
-  test('takes a key with a line end, as files have it, and refuses one that no header can hold', async () => {
+  test('accepts a key with a line end, as files have it, and rejects one that is no valid header', async () => {
     using server = await answering((response) => response.end('{}'));
     const output = await run(`
 print(Fillstream("${server.url}", "fs_pro_1\\r\\n").get("/v2/status"))
@@ -286,7 +286,7 @@ except ValueError as error:
     expect(server.asked).toEqual(['fs_pro_1']);
   });
 
-  test('sends its key to no server that it is redirected to', async () => {
+  test('does not send its key to a server that it is redirected to', async () => {
     using other = await answering((response) => response.end('{}'));
     using server = await answering((response) => {
       response.writeHead(307, { Location: `${other.url}/v2/status` }).end();

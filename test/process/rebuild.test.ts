@@ -179,7 +179,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     await expectExact();
   });
 
-  test('damage is shown, left without --yes, and repaired with it; no answer is torn', async () => {
+  test('damage is shown, kept without --yes and repaired with it; every response is consistent', async () => {
     const before = await figures();
     await client.command({
       query: `ALTER TABLE trader_hours DELETE WHERE cityHash64(condition_id) % 3 = 0
@@ -208,7 +208,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     await expectExact();
   });
 
-  test('killed in any phase, it leaves the service right, and the next one succeeds', async () => {
+  test('a kill in any phase leaves correct tables, and the next rebuild succeeds', async () => {
     const dice = generator(SEED);
     let process = startRebuild('--yes');
     for (const [round, phase] of KILLED_AFTER.entries()) {
@@ -226,7 +226,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     await expectExact();
   });
 
-  test('reads the archive of what LEDGER no longer holds, and LEDGER', async () => {
+  test('reads LEDGER, and the archive of the blocks that LEDGER no longer holds', async () => {
     const before = await figures();
     const archive = join(directory.path, 'archive');
     const exported = start('ops/archive.ts', ['export', '--to', archive], parts.env);
@@ -246,7 +246,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     await expectExact();
   });
 
-  test('is refused where LEDGER has lost its beginning', async () => {
+  test('is refused if LEDGER has lost its beginning', async () => {
     const middle = EVENTS[EVENTS.length >> 1]?.blockNumber ?? 0;
     const message = await messageAt(nats, middle);
     await nats.jsm.streams.purge(LEDGER_STREAM, { seq: message?.sequence ?? 1 });

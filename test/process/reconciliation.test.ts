@@ -73,7 +73,7 @@ describe('the service against an independent account of the chain', () => {
     directory.remove();
   });
 
-  test('the devnet made a chain worth comparing', () => {
+  test('the devnet produced enough cases to compare', () => {
     const accounts = [...chain.accounts.values()];
     expect(accounts.length).toBeGreaterThan(500);
     expect(accounts.some((account) => account.pnl > 0n && account.fee > 0n)).toBe(true);

@@ -80,7 +80,7 @@ test('every view has a schedule of its own, which a measured one replaces', asyn
   }
 });
 
-test('what costs more refreshes less often, and views keep refreshing', async () => {
+test('more expensive views refresh less often, and all keep refreshing', async () => {
   await command('CREATE TABLE slow (refreshed_at DateTime64(3)) ENGINE = MergeTree ORDER BY ()');
   await command(`CREATE MATERIALIZED VIEW slow_mv REFRESH EVERY 1 YEAR TO slow AS
     SELECT now64(3) AS refreshed_at FROM numbers(1) WHERE sleep(1.5) = 0`);
@@ -120,7 +120,7 @@ test('a rebuild exchanges the leaderboards with the tables that they are compute
   await dropBeside(client, DATABASE);
 });
 
-test('a start tries again what could not be refreshed, until all boards are filled', async () => {
+test('a start retries failed refreshes until all boards are filled', async () => {
   const { url } = clickhouse;
   const rename = (from: string, to: string) => command(`RENAME TABLE ${from} TO ${to}`);
   await rename('market_counts', 'hidden');

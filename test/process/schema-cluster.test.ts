@@ -205,7 +205,7 @@ describe('the projector on a cluster', () => {
     expect(tables).toHaveLength(4);
   });
 
-  test('asks nothing of a single node that it would ask of a cluster', () => {
+  test('sends a single node none of the statements for a cluster', () => {
     const single = { database: 'fillstream' };
     expect(syncStatements(single)).toEqual([]);
     expect(runningStatement(single, where)).toContain('FROM system.processes WHERE');

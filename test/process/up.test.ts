@@ -110,7 +110,7 @@ describe('npm start', () => {
     await expect.poll(() => processesOf(data)).toEqual([]);
   });
 
-  test('uses the servers whose URLs are in files, instead of its own', async () => {
+  test('uses the servers whose URLs are in files instead of its own', async () => {
     const data = `${directory.path}/files`;
     const file = `${directory.path}/url`;
     writeFileSync(file, `http://127.0.0.1:${await freePort()}\n`);
@@ -157,7 +157,7 @@ describe('npm start', () => {
     await expect.poll(() => processesOf(data)).toEqual([]);
   });
 
-  test('says in one line what is wrong with a file or directory of its data', async () => {
+  test('reports in one line what is wrong with a file or directory of its data', async () => {
     const data = `${directory.path}/damaged`;
     const refused = async (...args: string[]) => {
       const { code, errors } = await outcome(['--port', '0', ...args]);
@@ -289,7 +289,7 @@ describe('npm start', () => {
     expect(rows.every((row) => row.takers === '1')).toBe(true);
   });
 
-  test('waits for the service before it, which is still stopping', async () => {
+  test('waits for the previous service, which is still stopping', async () => {
     service ??= await startService(data, { args: TRADING });
     const { up } = service;
     up.kill('SIGINT');

@@ -147,7 +147,7 @@ const pnlOf = (rows: readonly Row[]) => sum(rows, (row) => row.pnl);
 const countOf = (list: Iterable<unknown>) => String(new Set(list).size);
 const isBefore = (a: Row, b: Row) => a.block < b.block || (a.block === b.block && a.log < b.log);
 
-test('the ledger has what trips queries', () => {
+test('the ledger has the cases that break wrong queries', () => {
   const now = book.bookings.at(-1)?.time ?? 0;
   const ties = groups(book.priced, (row) => `${row.condition} ${row.time}`).map(([, rows]) => rows);
   expect(

@@ -167,13 +167,13 @@ test.each([
   await expectUnchanged();
 });
 
-test('may not run for ever', async () => {
+test('may not run forever', async () => {
   const forever = 'SELECT sum(cityHash64(number)) FROM numbers(1000000000000)';
   expect((await ask(forever, 'max_execution_time=1')).text).toContain('TIMEOUT_EXCEEDED');
 });
 
 test.each(['?', '?user=default', '?user=analyst', '?readonly=0', '?readonly=2', '?password='])(
-  'nobody writes with a GET of %s',
+  'a GET of %s cannot write',
   async (search) => {
     for (const query of ['CREATE DATABASE x', 'DROP TABLE fillstream.fills']) {
       const get = await fetch(`${url}/${search}&query=${encodeURIComponent(query)}`);
@@ -299,7 +299,7 @@ test.each([
   }
 });
 
-test('does not tell where the data is', async () => {
+test('does not reveal where the data is', async () => {
   for (const statement of [
     'SELECT * FROM system.tables',
     'SELECT * FROM system.databases',

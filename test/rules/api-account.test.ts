@@ -92,7 +92,7 @@ describe('/v2/user/keys', () => {
     expect(full.body.quota).toEqual({ name: 'max_keys', limit: keysMax, used: keysMax });
   });
 
-  test('makes no expired key valid beyond that number', async () => {
+  test('revives no expired key beyond that number', async () => {
     const demo = await issueKey(stores.nats.bucket, 'demo', { account: 'expired' });
     const past = '2026-01-01T00:00:00.000Z';
     const late = await send('POST', '/v2/user/keys', demo, { label: 'late', expires_at: past });
@@ -111,7 +111,7 @@ describe('/v2/user/keys', () => {
       .toMatchObject({ label: 'later', status: 'valid' });
   });
 
-  test('nor do requests at the same time', async () => {
+  test('allows no more for concurrent requests either', async () => {
     const demo = await issueKey(stores.nats.bucket, 'demo', { account: 'hasty' });
     const made = await Promise.all(
       Array.from({ length: 4 }, () => send('POST', '/v2/user/keys', demo, {})),

@@ -96,7 +96,7 @@ describe('GET /v1/analytics/leaderboard', () => {
     expect(answer.traders).toEqual(expected.map(entryObject));
   });
 
-  test('keeps only who was active in the last hours, by their newest fill of any market', async () => {
+  test('keeps only traders who were active in the last hours, by their newest fill in any market', async () => {
     const answer = await leaderboard({ tag: 'sports', last_active_hours: '2', limit: '100' });
     const expected = board('30D', 'sports', 'pnl').filter(
       (entry) => lastTrade(entry.trader) >= NOW - 7_200,
@@ -207,13 +207,13 @@ describe('GET /v1/traders/:address', () => {
     expect(body.stats.t_30d.pnl).toBe('1101111111111');
   });
 
-  test('adds up what a double cannot hold', async () => {
+  test('adds up sums beyond the precision of a double', async () => {
     const { body } = await get(`${edgeApi.url}/v1/traders/${WHALE}`, key);
     expect(body.stats.t_1h.volume).toBe('18014398509481982');
     expect(body.top_tags[0].volume).toBe('18014398509481982');
   });
 
-  test('takes an address in any letter case and answers in lower case', async () => {
+  test('accepts an address in any letter case and returns it in lower case', async () => {
     const upper = `0x${addressOf(3).slice(2).toUpperCase()}`;
     const { body } = await get(`${api.url}/v1/traders/${upper}`, key);
     expect(body.profile.address).toBe(addressOf(3));
@@ -330,7 +330,7 @@ describe('a re-tagged market', () => {
   });
 });
 
-test('a market is on the leaderboards of exactly its tags, whichever they are', async () => {
+test('a market is on the leaderboards of exactly its tags', async () => {
   const { client } = clickhouse;
   const [pattern] = random.filter(({ kind }) => kind === 'fill');
   if (pattern === undefined) throw new Error('no fill among the bookings');

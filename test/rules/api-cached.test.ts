@@ -282,7 +282,7 @@ describe('a shared response', () => {
     expect(await readsOf(batch)).toBeGreaterThan(0);
   });
 
-  test('is computed once for concurrent requests, though one of them leaves', async () => {
+  test('is computed once for concurrent requests, even if one of them is cancelled', async () => {
     clock.nowMs += 1_000;
     const alone = await readsOf(() => get(shared.url + TRADER, seeded.key));
     expect(alone).toBeGreaterThan(0);
@@ -305,7 +305,7 @@ describe('a shared response', () => {
     expect(sent).toBe(alone);
   });
 
-  test('is not computed further once every client has left', async () => {
+  test('is cancelled once every client has disconnected', async () => {
     clock.nowMs += 1_000;
     const { begun, release } = hold();
     const leaving = new AbortController();

@@ -191,7 +191,7 @@ describe('GET /v1/market_data/:id_or_slug', () => {
     expect(headers.get('x-total-count')).toBe(String(expectedTraders(1).length));
   });
 
-  test('gives a fill once, also while its row stands twice', async () => {
+  test('returns a fill once, even while its row is stored twice', async () => {
     const orders = `/v1/traders/${TRADER}/markets/1003/orders?`;
     const paths = [
       '/v1/market_data/1002',
@@ -258,13 +258,13 @@ describe('a page for a demo key', () => {
   );
 });
 
-test('an answer that is no list is JSON whatever is asked for', async () => {
+test('a response that is not a list is always JSON', async () => {
   const headers = { Accept: 'text/csv' };
   const { headers: answered } = await get(`${url}/v1/traders/${TRADER}`, seeded.key, { headers });
   expect(answered.get('content-type')).toBe('application/json; charset=utf-8');
 });
 
-test('CSV has its header where the list is empty', async () => {
+test('CSV has its header even if the list is empty', async () => {
   const nobody = await fetch(`${url}/v1/traders/0x${'0'.repeat(40)}/hourly_stats`, {
     headers: { 'X-Service-Key': seeded.key, Accept: 'text/csv' },
   });
@@ -274,7 +274,7 @@ test('CSV has its header where the list is empty', async () => {
 });
 
 // Last, because it adds bookings.
-test('thousands of fills come in one answer that is sent while it is read, and in pages', async () => {
+test('thousands of fills are returned in one streamed response, and in pages', async () => {
   const trader = addressOf(950);
   const [pattern] = rows.filter((row) => row.kind === 'fill');
   if (pattern === undefined) throw new Error('no fill among the bookings');

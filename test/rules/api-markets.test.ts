@@ -292,7 +292,7 @@ describe('GET /v2/markets', () => {
     expect((await ok('/v2/status')).body.markets.refreshed_at).toBe(body.as_of);
   });
 
-  test('refuses a cursor that no answer gave, and more words than a question has', async () => {
+  test('rejects a cursor that no response contained, and more words than a question has', async () => {
     await refused('/v2/markets?cursor=7');
     const words = Array.from({ length: 33 }, (_, n) => `w${n}`);
     expect(await refused(`/v2/markets?q=${words.join('+')}`)).toContain('at most 32 words');

@@ -186,7 +186,7 @@ describe('the document', () => {
     expect(read.paths).toHaveProperty(['/v1/stream/orders', 'get', 'responses', '200']);
   });
 
-  test('makes a client, which a compiler accepts and which gets what the API has', async () => {
+  test('generates a client that compiles and returns the data of the API', async () => {
     const { path: output, remove } = temporaryDirectory();
     onTestFinished(remove);
     await generate({ input: structuredClone(document), output, useOptions: true });
@@ -249,7 +249,7 @@ describe('the document', () => {
     }
   });
 
-  test('shows requests that the server takes', async () => {
+  test('shows requests that the server accepts', async () => {
     for (const [path, item] of Object.entries(document.paths)) {
       for (const [method, operation] of Object.entries(item)) {
         if (operation.responses[200]?.content?.['text/event-stream']) continue;
@@ -372,7 +372,7 @@ describe('live responses', () => {
     }
   });
 
-  test('that a client has already match the document', async () => {
+  test('that are already cached match the document', async () => {
     const cached = operations().filter(({ operation }) => operation.responses[304] !== undefined);
     const known = cached.map(({ path }) => path);
     expect(known).toContain('/v1/analytics/leaderboard');
@@ -549,7 +549,7 @@ describe('responses to bodies', () => {
     ['put', '/streams/{id}/meta'],
     ['post', '/v2/user/keys'],
     ['post', '/v2/traders/batch'],
-  ] as const)('of %s %s fit the document, whatever is sent', async (method, path) => {
+  ] as const)('of %s %s match the document for any body', async (method, path) => {
     const operation = operationOf(path, method);
     const key = await knownKey('pro');
     const filled = fill(path, { id: await makeStream(key) });

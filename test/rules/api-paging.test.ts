@@ -45,7 +45,7 @@ describe.each(FILTERS)('the leaderboard with %j', (filter) => {
   const addresses = (traders: readonly { profile: { address: string } }[]) =>
     traders.map((entry) => entry.profile.address);
 
-  test.each(['offset', 'Link'])('is whole in pages by %s while trades arrive', async (way) => {
+  test.each(['offset', 'Link'])('is complete in pages by %s while trades arrive', async (way) => {
     const whole = await ok(path.replace('limit=4', 'limit=100'));
     expect(whole.total_count).toBe(whole.traders.length);
     expect(whole.traders.length).toBeGreaterThan(4);
@@ -88,7 +88,7 @@ test('a refresh brings the trades that arrived', async () => {
   await expect.poll(async () => (await ok(path)).total_count).toBeGreaterThan(before);
 });
 
-test('the markets of a trader are walked by Link without a repetition while trades arrive', async () => {
+test('the markets of a trader do not repeat when following Link while trades arrive', async () => {
   const path = `/v1/traders/${addressOf(6)}/markets?limit=2`;
   const whole = await ok(path.replace('limit=2', 'limit=100'));
   const walked: { market: { id: string } }[] = [];

@@ -127,7 +127,7 @@ describe('GET /v2/traders/:address/positions', () => {
   );
 
   test.each(['value', 'pnl', 'age', 'last_trade'])(
-    'is walked whole by %s, either way',
+    'is complete in pages by %s, in both orders',
     async (sort) => {
       const path = `/v2/traders/${TRADERS[0]}/positions?status=all&sort_by=${sort}`;
       const { body } = await folded.ok(`${path}&limit=100`);
@@ -335,7 +335,7 @@ describe('GET /v2/traders/:address/equity', () => {
     expect((await folded.ok(`${path}&from=${NOW + 86_400}`)).body.points).toEqual([]);
   });
 
-  test('says with a 400 that a range has too many points', async () => {
+  test('rejects a range with too many points with a 400', async () => {
     const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/equity?from=0`;
     const { body, status } = await get(url, folded.key);
     expect([status, body.issues]).toEqual([
@@ -353,7 +353,7 @@ describe('POST /v2/traders/batch', () => {
       body: JSON.stringify({ addresses }),
     });
 
-  test('has of each trader what the endpoints of one trader have', async () => {
+  test('returns the same data as the endpoints of a single trader', async () => {
     const [first = '', ...others] = TRADERS;
     const { body, status, text } = await post([
       NEVER_TRADED,

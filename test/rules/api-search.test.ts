@@ -251,7 +251,7 @@ describe('traders', () => {
     expect((await stage.search(q)).traders).toEqual(found);
   });
 
-  test('by a shortened address, however many others begin like it', async () => {
+  test('by a shortened address, even if many others begin like it', async () => {
     const { address } = TRADERS[2];
     const shortened = `${address.slice(0, 4)}…${address.slice(-4)}`;
     expect((await stage.search(shortened, '&limit=1')).traders).toEqual([2]);
@@ -266,7 +266,7 @@ describe('traders', () => {
   });
 });
 
-test('a market and a trader are found by what they are called now', async () => {
+test('a market and a trader are found by their current names', async () => {
   const renamed = { id: 2009, question: 'Will Atlantis rise?', slug: 'atlantis' };
   await stage.list([renamed], '2026-01-01 00:00:01');
   await stage.list(

@@ -281,7 +281,7 @@ test('addresses of v2 carry the checksum of ERC-55', async () => {
 
 // Last, because it adds bookings.
 describe('a walk through GET /v2/traders/:address/markets', () => {
-  test('repeats and leaves out nothing by cursor while the trader keeps trading', async () => {
+  test('repeats and omits nothing by cursor while the trader keeps trading', async () => {
     const walked = [];
     let cursor = '';
     do {

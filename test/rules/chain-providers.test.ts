@@ -158,7 +158,7 @@ test('ids as texts, in any order', async () => {
   expect(places).toEqual(expected);
 });
 
-test('one malformed item of a batch: the others are taken', async () => {
+test('one malformed item of a batch: the others are used', async () => {
   let spoiled = 0;
   const { places } = await read((calls, replies) => {
     if (calls.length < 2 || spoiled > 0) return undefined;
@@ -186,7 +186,7 @@ test.each([
   expect(logged).toContain(error.message);
 });
 
-test('a limit that names results is a range that is too wide, whatever its code is', async () => {
+test('a limit that mentions results means a range that is too wide, for any code', async () => {
   const error = { code: -32005, message: 'query returned more than 10000 results' };
   const { places } = await read(narrow((calls) => errorTo(calls, error)));
   expect(places).toEqual(expected);
@@ -262,7 +262,7 @@ describe('a block whose bloom is full', () => {
   });
 });
 
-test('a node without a finalized block says what to set', async () => {
+test('a node without a finalized block leads to an error that names the setting', async () => {
   const endpoint = await startEndpoint(
     devnet.url,
     results('eth_getBlockByNumber', () => null),

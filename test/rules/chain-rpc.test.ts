@@ -206,7 +206,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('missing logs are completed without receipts, by asking every endpoint for the block', async () => {
+  test('missing logs are completed without receipts, by querying every endpoint for the block', async () => {
     const noReceipts: Misbehave = (calls, replies) =>
       calls[0]?.method === 'eth_getBlockReceipts'
         ? replies.map(({ id }) => ({ id, error: { code: -32601, message: 'no such method' } }))
@@ -225,7 +225,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('an endpoint that fails once is asked again and counted by class', async () => {
+  test('an endpoint that fails once is tried again and counted by class', async () => {
     const spoiled = SPOILED['cut JSON'] as Misbehave;
     const flaky = await startEndpoint(devnet.url, once(spoiled));
     const registry = new Registry();
@@ -239,7 +239,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('after a 429 an endpoint gets no request for as long as it said', async () => {
+  test('after a 429 an endpoint gets no request for the time that it requested', async () => {
     const limited = await startEndpoint(
       devnet.url,
       once(() => ({ status: 429, headers: { 'retry-after': '30' }, text: '' })),

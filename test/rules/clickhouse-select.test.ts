@@ -161,7 +161,7 @@ describe('errors', () => {
     await expect(selectOne("SELECT 'text' AS one")).rejects.toThrow(z.ZodError);
   });
 
-  test('of the network name the store as unreachable', async () => {
+  test('of the network mean that the store is unreachable', async () => {
     const closed = createServer();
     await new Promise<void>((done) => closed.listen(0, '127.0.0.1', done));
     const { port } = closed.address() as AddressInfo;
@@ -172,7 +172,7 @@ describe('errors', () => {
   });
 });
 
-test('an error that a proxy writes names the store as unreachable', async () => {
+test('an error page of a proxy means that the store is unreachable', async () => {
   const server = createServer((_request, response) => {
     response.writeHead(502).end('<html><h1>502 Bad Gateway</h1></html>');
   });
@@ -271,7 +271,7 @@ describe('a read ends', () => {
     await expect(silent).rejects.toThrow(StoreUnreachableError);
   });
 
-  test('with its client, for the reason that the client had', async () => {
+  test('with its client, with the reason of the client', async () => {
     const client = new AbortController();
     const left = selectOne(SLOW, { signal: client.signal });
     setTimeout(() => client.abort(new Error('gone')), 100);

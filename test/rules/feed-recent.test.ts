@@ -76,7 +76,7 @@ test('a page since a time begins with the first message that was stored then', a
   });
 });
 
-test('what became of a match passes the filter of the match and is not counted', async () => {
+test('the outcome of a match passes the filter of the match and is not counted', async () => {
   const { api, stream } = await feeds.over(0);
   const made = [match(1), match(2, { taker: fill(7) }), match(3)];
   await publish(feeds.nats, stream, made);
@@ -88,7 +88,7 @@ test('what became of a match passes the filter of the match and is not counted',
   expect(page).toMatchObject({ hasMore: false, hasGap: false });
 });
 
-test('a page is not read on when its client has left', async () => {
+test('a page stops being read when its client has disconnected', async () => {
   const { api } = await feeds.over(700);
   const query = { traders: address(99) };
   for (const from of [BigInt(positionOf(1)), undefined]) {
@@ -100,7 +100,7 @@ test('a page is not read on when its client has left', async () => {
   }
 });
 
-test('one caller has two pages read, some waiting and the others refused', async () => {
+test('for one caller, two pages are read, some are queued and the others refused', async () => {
   const { api } = await feeds.over(10);
   const asked = Array.from({ length: 24 }, () => recent(api, undefined, 5));
   const other = recent(api, undefined, 5, {}, { account: 'other' });

@@ -245,7 +245,7 @@ describe('finality=true', () => {
   test.each([
     ['from the stream', { ringEventsMax: 1 }],
     ['from memory', {}],
-  ])('tells which matches are final, %s and live; others are not seen', async (_, options) => {
+  ])('reports which matches are final, %s and live; others are not sent', async (_, options) => {
     const { api, stream } = await feeds.over(3, options);
     await publishFinal(feeds.nats, stream, [match(2)]);
     const start = { headers: { 'Last-Event-ID': positionOf(1) } };
@@ -283,7 +283,7 @@ describe('finality=true', () => {
 });
 
 describe('markets', () => {
-  test('lets only matches of these markets pass', async () => {
+  test('passes only matches of these markets', async () => {
     const { api, stream } = await feeds.over(0);
     const [one, other] = [`0x${'1'.repeat(64)}`, `0x${'2'.repeat(64)}`] as const;
     const both = `markets=${one.toUpperCase().replace('X', 'x')},${other}`;

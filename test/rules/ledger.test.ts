@@ -113,7 +113,7 @@ describe('messageAt', () => {
   });
 });
 
-test('of two writers the one that was overtaken stops, and its message is not stored', async () => {
+test('if there are two writers, the slower one stops, and its message is not stored', async () => {
   const [one, other] = [await LedgerWriter.open(nats), await LedgerWriter.open(nats)];
   const head = (number: number) => ({
     number,
@@ -187,7 +187,7 @@ describe('a rewind', () => {
     await expect(refuseHalfRewound(kv)).resolves.toBeUndefined();
   });
 
-  test('is refused where LEDGER has no block', async () => {
+  test('is refused if LEDGER has no block', async () => {
     await expect(planRewind(nats, 5)).rejects.toThrow('LEDGER has no block up to 5');
     await fill(BLOCKS.slice(3));
     await expect(planRewind(nats, 3)).rejects.toThrow('LEDGER has no block up to 3');
@@ -240,7 +240,7 @@ describe('a rewind', () => {
   });
 });
 
-test('a LEDGER of version 0.1 is refused with what to do', async () => {
+test('a LEDGER of version 0.1 is refused with a remedy', async () => {
   await nats.js.publish('ledger.block.0.0', '{"kind":"block","blockNumber":1}');
   await expect(newestMessage(nats)).rejects.toThrow(
     /Data of version 0\.1 cannot be read: .* empty/,

@@ -212,7 +212,7 @@ describe.each(WAYS)('over %s', (_, connect) => {
     });
   });
 
-  test('an unknown argument is refused by its name', async () => {
+  test('an unknown argument is refused, and the error names it', async () => {
     const { tools } = await client.listTools();
     for (const { name } of tools) {
       const [, given = {}] = QUESTIONS.find(([tool]) => tool === name) ?? [];
@@ -221,7 +221,7 @@ describe.each(WAYS)('over %s', (_, connect) => {
     }
   });
 
-  test.each(SPELLINGS)('%s of %j is understood', async (name, given, usual) => {
+  test.each(SPELLINGS)('%s of %j is accepted', async (name, given, usual) => {
     const { isError, text, answer } = await ask(client, name, given);
     expect(isError, text).toBe(false);
     expect(lasting(answer)).toEqual(lasting((await ask(client, name, usual)).answer));
@@ -284,7 +284,7 @@ describe.each(WAYS)('over %s', (_, connect) => {
     expect(rest.answer).toMatchObject({ more: false, gap: false });
   });
 
-  test('what the API or the analyst refuses is an error of the tool', async () => {
+  test('refusals of the API or for the analyst are errors of the tool', async () => {
     const unknown = await ask(client, 'market', { market: 'no-such-market' });
     expect(unknown).toMatchObject({ isError: true, answer: undefined });
     expect(unknown.text).toMatch(/^not_found: /);
@@ -414,7 +414,7 @@ test.each([
   ]);
 });
 
-test('with a demo key nothing that an analyst may not do is done, in any nesting', async () => {
+test('a demo key allows nothing that is forbidden to analysts, in any nesting', async () => {
   const root = mkdtempSync(join(tmpdir(), 'mcp-guard-'));
   mkdirSync(join(root, 'open'));
   const file = join(root, 'open', 'secret.csv');

@@ -369,7 +369,7 @@ describe('a second ingest', () => {
   });
 });
 
-test('operators survive restarts, and no failure was swallowed', async () => {
+test('operators survive restarts, and no failure was ignored', async () => {
   const { from, to } = (await network.plan()).transaction;
   expect(life.operators.has((to ?? '').toLowerCase(), from.toLowerCase())).toBe(true);
   expect(life.failures).toEqual([]);

@@ -137,7 +137,7 @@ describe('auto', () => {
     expect((await reader.match(hash)).event).toMatchObject({ pending: false });
   });
 
-  test('leaves a source that is mute while matches are mined', async () => {
+  test('abandons a source that is mute while matches are mined', async () => {
     const { life } = await begin({ pending: 'mute', refused: new Set() });
     await life.uses('full');
     for (const source of ['alchemy', 'hashes', 'txpool'] as const) {

@@ -80,7 +80,7 @@ async function show(match: FeedMatch): Promise<void> {
 }
 
 describe('a void', () => {
-  test('comes live and after resuming, in order, in both formats', async () => {
+  test('is sent live and after resuming, in order, in both formats', async () => {
     const clients = ['', 'format=json'].map((query) => new Client(api.port, { query }));
     for (const client of clients) await client.begun();
     await show(one);
@@ -128,7 +128,7 @@ describe('a void', () => {
     ['min_usdc=4.500001', false],
     ['min_shares=11', false],
     ['max_price=44.99', false],
-  ])('reaches the clients that the match reached: %s', async (query, wanted) => {
+  ])('is sent to the clients that received the match: %s', async (query, wanted) => {
     const client = new Client(api.port, { query });
     const everything = new Client(api.port);
     await Promise.all([client.begun(), everything.begun()]);

@@ -84,7 +84,7 @@ describe('keys', () => {
     expect(await statementsOf(() => metadata.listings([]))).toBe(0);
   });
 
-  test('that are loaded at the same time are loaded once', async () => {
+  test('that are requested at the same time are loaded once', async () => {
     stopClock();
     const metadata = createOwn();
     const calls = () =>
@@ -156,7 +156,7 @@ describe('keys', () => {
     await until(async () => (String(await slugs()) === String(changed) ? true : undefined));
   });
 
-  test('of a slug that another market takes over mean the newest', async () => {
+  test('of a slug that another market takes over refer to the newest', async () => {
     await insertMarket(72, 'taken', 103);
     await insertMarket(73, 'taken', 104);
     expect((await createOwn().listing({ kind: 'slug', slug: 'taken' }))?.id).toBe('1073');

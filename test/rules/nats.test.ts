@@ -70,7 +70,7 @@ describe('ensureStream', () => {
     expect(config.subjects).toEqual(['spec.>', 'more.>']);
   });
 
-  test('decides against createStream, which leaves a stream as it is, also at the same time', async () => {
+  test('wins over createStream, which leaves an existing stream unchanged, even if both run at once', async () => {
     const spec = { name: 'created', subjects: ['created.>'] };
     const other = (minutes: number) => createStream(nats, { ...spec, maxAgeMs: minutes * 60_000 });
     const age = async () => (await nats.jsm.streams.info('created')).config.max_age / 1e6;
@@ -140,7 +140,7 @@ describe('tail', () => {
     expect(await aborted.next()).toMatchObject({ done: true });
   });
 
-  test('delivers a slow reader everything, in bounded memory', async () => {
+  test('delivers everything to a slow reader, in bounded memory', async () => {
     const count = 12_000;
     await filled('slow', count);
     const { signal } = new AbortController();
@@ -188,7 +188,7 @@ describe('durableBatches', () => {
   });
 });
 
-test('a message that is no state leaves the connection as it is', async () => {
+test('a message that is no state does not affect the connection', async () => {
   const states = watchStates(nats);
   nats.connection.publish('fillstream.state.ingest', 'hello');
   const stop = reportState(nats, { name: 'ingest' }, () => ({ reasons: { chain: 'old' } }));

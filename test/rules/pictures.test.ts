@@ -64,7 +64,7 @@ function picture(url: string, headers: Record<string, string> = {}): Promise<Res
   return fetch(`${originOf(api)}${PICTURE_PATH}?url=${encodeURIComponent(url)}`, { headers });
 }
 
-test('a picture is fetched once, for all who ask at the same time or later', async () => {
+test('a picture is fetched once for all requests, concurrent or later', async () => {
   const url = `${originOf(host)}/whale.png`;
   const all = await Promise.all([picture(url), picture(url), picture(url)]);
   for (const response of [...all, await picture(url)]) {
@@ -86,7 +86,7 @@ test.each([
   ['what is elsewhere', '/moved.png'],
   ['what is not there', '/none.png'],
   ['a connection that breaks', '/reset.png'],
-])('%s is no picture, and is not asked for again at once', async (_, path) => {
+])('%s is no picture, and is not requested again at once', async (_, path) => {
   for (let n = 0; n < 2; n += 1) {
     const response = await picture(originOf(host) + path);
     expect(response.status).toBe(404);
@@ -105,7 +105,7 @@ test.each([
   expect((await picture(url)).status).toBe(404);
 });
 
-test('neither is what only looks like the origin', async () => {
+test('nothing is fetched from a host that only looks like the origin', async () => {
   const origin = originOf(host);
   for (const url of [
     `${origin}@evil.example/`,
@@ -118,7 +118,7 @@ test('neither is what only looks like the origin', async () => {
   expect((await fetch(twice)).status).toBe(404);
 });
 
-test('one address does not take all turns', async () => {
+test('one address cannot use all slots', async () => {
   const of = { 'X-Forwarded-For': '192.0.2.1' };
   const slow = Array.from({ length: 20 }, (_, n) => picture(`${originOf(host)}/slow-${n}.png`, of));
   await until(async () => held.length === 4 || undefined);
@@ -133,7 +133,7 @@ test('one address does not take all turns', async () => {
   expect((await done).map(({ status }) => status)).toEqual(Array(20).fill(404));
 });
 
-test('what follows a # makes no other picture', async () => {
+test('a fragment after # does not make another picture', async () => {
   const url = `${originOf(host)}/whale.png`;
   for (const hash of ['first', 'second']) {
     expect((await picture(`${url}#${hash}`)).status).toBe(200);

@@ -136,7 +136,7 @@ describe('what a client may send', () => {
     expect(JSON.parse(body)).toMatchObject({ error: 'method_not_allowed', status: 405 });
   });
 
-  test('a client that resets its connection after CONNECT does not end the api', async () => {
+  test('a client that resets its connection after CONNECT does not stop the api', async () => {
     const { server } = createLimitedServer(() => undefined, {
       ...{ connectionsPerAddressMax: 1, trustedProxies: [] },
     });
@@ -160,7 +160,7 @@ describe('what a client may send', () => {
     },
   );
 
-  test('a URL with unencoded letters gets a problem that says how to send them', async () => {
+  test('a URL with unencoded letters gets a problem that explains how to encode them', async () => {
     const answer = await raw(api.port, 'GET /v2/search?q=M\xfcller HTTP/1.1\r\nHost: x\r\n\r\n');
     expect(answer).toMatch(/^HTTP\/1\.1 400 /);
     expect(JSON.parse(answer.slice(answer.indexOf('{'))).detail).toContain('percent-encoded');

@@ -67,7 +67,7 @@ describe('open streams of an account', () => {
     await crash();
   });
 
-  test('never exceed the quota of one process, however many come at once', async () => {
+  test('never exceed the quota of one process, even if many are opened at once', async () => {
     const account = newAccount('individual');
     const clients = await Promise.all(Array.from({ length: 30 }, () => listen(one, account)));
     expect(clients.filter(({ status }) => status === 200)).toHaveLength(10);
@@ -92,7 +92,7 @@ describe('open streams of an account', () => {
     }
   });
 
-  test('say why when they end beyond the quota', async () => {
+  test('end with a reason when they exceed the quota', async () => {
     const account = newAccount('demo');
     const client = await listen(one, account);
     // Keys of higher tiers may open more for the same account, here two that are older.
@@ -107,7 +107,7 @@ describe('open streams of an account', () => {
     for (const session of older) session.close('client_left', 0);
   });
 
-  test('are all counted in the history, however few are listed', async () => {
+  test('are all counted in the history, even if only a few are listed', async () => {
     const account = newAccount('pro');
     for (let n = 0; n < 3; n += 1) {
       const session = await one.sessions.open(caller(account, 'pro'), null);
@@ -188,7 +188,7 @@ describe('the record of a process', () => {
     await crash();
   });
 
-  test('is written again by a process that others took for lost', async () => {
+  test('is written again by a process that others considered dead', async () => {
     const account = newAccount('pro');
     const { sessions, crash } = await pair.process();
     const { id } = await sessions.open(caller(account, 'pro'), null);

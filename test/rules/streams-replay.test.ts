@@ -41,7 +41,7 @@ async function newStream(api: Api): Promise<string> {
   return `/streams/${id}`;
 }
 
-test('a listener gets everything up to the change, and then what passes the new filter', async () => {
+test('a listener gets all events up to the change, and then those that pass the new filter', async () => {
   const stream = feeds.newName();
   await makeStream(feeds.nats, stream);
   await publish(

@@ -163,7 +163,7 @@ describe('streams', () => {
     expect([another.status, another.body.id === first?.body.id]).toEqual([201, false]);
   });
 
-  test('that were deleted do not come back with an older read', async () => {
+  test('that were deleted do not reappear through an older read', async () => {
     const account = newAccount();
     const listed = async (api: Api) =>
       (await call(api, account, 'GET', '/streams')).body.total_count;
@@ -229,7 +229,7 @@ describe('quotas', () => {
     expect((await call(one, account, 'GET', `/streams/${id}/meta`)).body.tags).toEqual(['a']);
   });
 
-  test('of lists do not hold up other changes of a stream from a higher tier', async () => {
+  test('of lists do not block other changes of a stream from a higher tier', async () => {
     const account = newAccount('demo');
     const id = await create(account, { tags: ['a'] });
     const addresses = Array.from({ length: 11 }, (_, n) => address(n));
@@ -279,7 +279,7 @@ async function storedStream(id: string) {
 }
 
 describe('listening', () => {
-  test('delivers what is in one of the markets, and after a change what is in the others', async () => {
+  test('delivers matches of one of the markets, and after a change those of the others', async () => {
     const account = newAccount();
     const id = await create(account, { markets: [hash(31).toUpperCase().replace('X', 'x')] });
     const { body } = await call(one, account, 'GET', `/streams/${id}/meta`);

@@ -92,7 +92,7 @@ describe('without a key', () => {
     }
   });
 
-  test('fillstream reads what is public, and says how to give a key for the rest', async () => {
+  test('fillstream reads public data, and explains how to provide a key for the rest', async () => {
     const env = { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: '' };
     const fillstream = (...args: string[]) =>
       run(process.execPath, ['apps/cli/fillstream.mjs', ...args], { env });
@@ -102,7 +102,7 @@ describe('without a key', () => {
     });
   });
 
-  test('an answer is what the demo tier gets', async () => {
+  test('a response is that of the demo tier', async () => {
     const { status, body } = await ask('/v1/analytics/leaderboard?limit=21');
     expect([status, body.error]).toEqual([403, 'tier_required']);
   });
@@ -156,7 +156,7 @@ describe('from loopback', () => {
     });
   }
 
-  test('the page of the service is answered, pages of other sites and other names are not', async () => {
+  test('the page of the service gets responses, pages of other sites and other names do not', async () => {
     expect(await status({})).toBe(200);
     expect(await status({ 'Sec-Fetch-Site': 'same-origin' })).toBe(200);
     expect(await status({ 'Sec-Fetch-Site': 'cross-site' })).toBe(401);
@@ -165,7 +165,7 @@ describe('from loopback', () => {
   });
 });
 
-test('without PUBLIC_TIER nothing is answered', async () => {
+test('without PUBLIC_TIER a request without a key is refused', async () => {
   const closed = await startApi({ clickhouseUrl: clickhouse.url, nats });
   expect((await get(`${closed.url}/v2/status`, undefined)).status).toBe(401);
   const html = await (await fetch(closed.url)).text();
