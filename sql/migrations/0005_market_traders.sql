@@ -1,6 +1,6 @@
 -- A second copy of trader_markets, by market.
--- Serves: the traders and holders of a market, its totals and its open interest, and the reload of open positions when the
--- projector starts. ORDER BY condition_id: one market is one range.
+-- Serves: the traders and holders of a market, its totals and its open interest, and the open positions that the projector
+-- reads when LEDGER first names their market. ORDER BY condition_id: one market is one range.
 -- Rows: one per trader and market. Retention: unlimited.
 -- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS market_traders
