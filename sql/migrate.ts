@@ -6,6 +6,7 @@
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
@@ -114,6 +115,7 @@ COMMENT 'migrations that were applied'`;
 export function statementsOf(sql: string, target: Pick<Target, 'database' | 'cluster'>) {
   const { database, cluster } = target;
   const statements = sql
+    .replaceAll(/^--.*$/gm, '')
     .replaceAll('{database}', database)
     .split(/;\s*$/m)
     .filter((statement) => statement.trim() !== '');
@@ -138,6 +140,7 @@ function valuesOf(sql: string): readonly (readonly (readonly [string, string])[]
 }
 
 /** Other servers of a cluster keep refreshing: a statement on a table that is being replaced is retried for this long. */
+const CANCELLED_POLL_MS = 50;
 const REPLACED_MS_MAX = 30_000;
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
@@ -149,13 +152,25 @@ async function run(client: ClickHouseClient, target: Target, sql: string): Promi
  * an error. So refreshes are stopped, and the running ones cancelled, before a table is changed. `startRefreshes` ends that.
  */
 export async function runStatement(client: ClickHouseClient, query: string): Promise<void> {
-  if (/^ALTER TABLE/m.test(query)) await client.command({ query: 'SYSTEM STOP VIEWS' });
+  if (/^ALTER TABLE/m.test(query)) await stopRefreshes(client);
   await retry(() => client.command({ query }), {
     isRetryable: (error) =>
       error instanceof ClickHouseError &&
       /it was renamed|has different UUID|\.tmp\.inner_id\./.test(error.message),
     giveUpAfterMs: REPLACED_MS_MAX,
   });
+}
+
+async function stopRefreshes(client: ClickHouseClient): Promise<void> {
+  await client.command({ query: 'SYSTEM STOP VIEWS' });
+  // A cancelled refresh ends a moment later.
+  const endsAt = performance.now() + REPLACED_MS_MAX;
+  while (performance.now() < endsAt) {
+    const query = `SELECT view FROM system.view_refreshes WHERE status = 'Running' LIMIT 1`;
+    const running = await (await client.query({ query, format: 'JSONEachRow' })).json();
+    if (running.length === 0) return;
+    await delay(CANCELLED_POLL_MS);
+  }
 }
 
 export async function startRefreshes(client: ClickHouseClient): Promise<void> {
