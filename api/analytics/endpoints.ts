@@ -15,7 +15,6 @@ import { marketsV2 } from './markets.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { positionsV2 } from './positions.ts';
-import { pricesV2 } from './prices.ts';
 import { search } from './search.ts';
 import { traderV1, traderV2 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
@@ -42,7 +41,6 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   marketDetailV2,
   marketsV2,
   pnlLines,
-  pricesV2,
   candlesV2,
   marketTradesV2,
   holdersV2,

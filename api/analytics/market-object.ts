@@ -227,7 +227,7 @@ export function knownListing(
 }
 
 /** 404: there is no market with this number, condition id or slug. */
-export function unknownMarket(key: MarketKey): Problem {
+function unknownMarket(key: MarketKey): Problem {
   const { kind, ...name } = key;
   const detail = `no market has the ${kind} ${Object.values(name).join('')}`;
   return new Problem({ error: 'not_found', detail });

@@ -37,7 +37,6 @@ import type { MarketKey } from '../http/parameters.ts';
 import { refuseMethod, serveEndpoints } from '../http/routes.ts';
 import { STREAMS_ENDPOINTS, type Streams } from '../streams/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './account.ts';
-import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { type HttpMetrics, logRequests } from './http-metrics.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
@@ -149,8 +148,6 @@ export function createApp(options: AppOptions): Express {
     },
     requireKey,
   );
-  const finalMatches = createFinalMatches(options.nats);
-  serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches }, admit);
   const status = createStatus({ ...analytics, ...options, now });
   serveEndpoints(app, STATUS_ENDPOINTS, { status }, admit);
   const requireListener = endWhenRevoked(keys, feed);

@@ -11,8 +11,6 @@ import type {
   DeleteStream,
   EndedSessions,
   EndedSessionsQuery,
-  FinalMatches,
-  FinalMatchesQuery,
   Keys,
   Leaderboard,
   LeaderboardQuery,
@@ -23,8 +21,6 @@ import type {
   MarketCandlesQuery,
   MarketHolders,
   MarketHoldersQuery,
-  MarketPrices,
-  MarketPricesQuery,
   Markets,
   MarketsQuery,
   MarketTradersQueryV1,
@@ -222,19 +218,6 @@ export class Endpoints {
    */
   pnlLines(query: PnlLinesQuery = {}, options?: CallOptions): Promise<PnlLines> {
     return this.http.call('GET', '/v2/analytics/pnl_lines', { query }, options);
-  }
-
-  /**
-   * `GET /v2/markets/:id/prices`: Price history of one market.
-   *
-   * Prices of the first outcome; the price of the second is 1,000,000 minus that. Intervals without a match are omitted.
-   */
-  marketPrices(
-    id: string,
-    query: MarketPricesQuery = {},
-    options?: CallOptions,
-  ): Promise<MarketPrices> {
-    return this.http.call('GET', `/v2/markets/${segment(id)}/prices`, { query }, options);
   }
 
   /**
@@ -445,15 +428,6 @@ export class Endpoints {
    */
   status(options?: CallOptions): Promise<Status> {
     return this.http.call('GET', '/v2/status', {}, options);
-  }
-
-  /**
-   * `GET /v2/final_matches`: Transactions whose matches became final.
-   *
-   * Without `after`, the list is empty and `next` is the current cursor. A match of the order feed is final once its transaction is in this list, seconds after the feed delivered it.
-   */
-  finalMatches(query: FinalMatchesQuery = {}, options?: CallOptions): Promise<FinalMatches> {
-    return this.http.call('GET', '/v2/final_matches', { query }, options);
   }
 
   /**

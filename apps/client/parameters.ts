@@ -151,7 +151,6 @@ export const PARAMETERS = {
     },
     hours: { type: 'integer', minimum: 1, maximum: 168, default: 24 },
   },
-  marketPrices: { points: { type: 'integer', minimum: 1, maximum: 500, default: 500 } },
   marketCandles: {
     interval: { type: 'string', enum: ['1m', '5m', '15m', '1h', '6h', '1d'], default: '1h' },
     from: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
@@ -196,7 +195,6 @@ export const PARAMETERS = {
   sessions: {},
   endedSessions: { limit: { type: 'integer', minimum: 1, maximum: 1000, default: 50 } },
   status: {},
-  finalMatches: { after: { type: 'integer', minimum: 0, maximum: 9007199254740991 } },
   recentMatches: {
     traders: {
       type: 'array',

@@ -1418,24 +1418,6 @@ export type PnlLines = {
   }[];
 };
 
-export type MarketPrices = {
-  /** length of an interval, seconds */
-  interval_seconds: number;
-  prices: {
-    /** start of the interval, ISO 8601 UTC */
-    time: string;
-
-    /** price of the interval, weighted by shares, rounded to nearest, micro-USD a share, 0 to 1,000,000 */
-    average: number;
-
-    /** price of its last match, rounded to nearest, micro-USD a share, 0 to 1,000,000 */
-    last: number;
-
-    /** shares traded, each match once, micro-shares */
-    shares: number;
-  }[];
-};
-
 export type MarketCandles = {
   candles: {
     /** start of the interval, ISO 8601 UTC */
@@ -1985,20 +1967,6 @@ export type Status = {
   }[];
 };
 
-export type FinalMatches = {
-  /** transactions with a final match after the cursor, in chain order; whole blocks, at most 2048 transactions unless a single block has more; a transaction with several matches is repeated */
-  tx_hashes: string[];
-
-  /** cursor for the next call: the last block delivered */
-  next: number;
-
-  /** whether more is available now */
-  more: boolean;
-
-  /** true if the cursor was unknown or expired, so the list restarts at the present */
-  restarted: boolean;
-};
-
 export type RecentMatches = {
   /** events as the stream sends them with `format=json`, oldest first */
   events: (
@@ -2394,11 +2362,6 @@ export type PnlLinesQuery = {
   hours?: number | undefined;
 };
 
-export type MarketPricesQuery = {
-  /** maximum number of intervals; 1 to 500; default: 500 */
-  points?: number | undefined;
-};
-
 export type MarketCandlesQuery = {
   /** length of a candle; default: 1h */
   interval?: '1m' | '5m' | '15m' | '1h' | '6h' | '1d' | undefined;
@@ -2454,11 +2417,6 @@ export type SearchQuery = {
 export type EndedSessionsQuery = {
   /** maximum number of entries; 1 to 1000; default: 50 */
   limit?: number | undefined;
-};
-
-export type FinalMatchesQuery = {
-  /** `next` of the previous response; default: start now; 0 to 9007199254740991 */
-  after?: number | undefined;
 };
 
 export type RecentMatchesQuery = {

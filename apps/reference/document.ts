@@ -3,7 +3,6 @@ import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { FEED_ENDPOINTS } from '../../api/feed/recent.ts';
 import type { Described } from '../../api/http/endpoint.ts';
 import { ACCOUNT_ENDPOINTS } from '../../api/service/account.ts';
-import { FINALITY_ENDPOINTS } from '../../api/service/finality.ts';
 import { openApi } from '../../api/service/openapi.ts';
 import { STATUS_ENDPOINTS } from '../../api/service/status.ts';
 import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
@@ -16,7 +15,6 @@ export const ENDPOINTS: readonly Described[] = [
   ...ACCOUNT_ENDPOINTS,
   ...STREAMS_ENDPOINTS,
   ...STATUS_ENDPOINTS,
-  ...FINALITY_ENDPOINTS,
   ...FEED_ENDPOINTS,
 ];
 

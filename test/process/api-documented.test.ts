@@ -15,7 +15,7 @@ const seeded = forFile(startSeeded);
 let schemas: OpenApi['components']['schemas'];
 let operations: readonly (readonly [path: string, operation: Operation])[];
 
-const NOT_ANALYTICS = /\/stream|\/user\/|\/tiers|\/final_matches|\/recent_matches|\/search/;
+const NOT_ANALYTICS = /\/stream|\/user\/|\/tiers|\/recent_matches|\/search/;
 
 beforeAll(async () => {
   const document: OpenApi = (await get(`${seeded.api.url}/openapi.json`, undefined)).body;

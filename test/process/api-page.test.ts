@@ -1,10 +1,8 @@
 /** What the page is served from, and the endpoints that are there for it. */
 import { getAddress } from 'viem';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { createFinalMatches } from '../../api/service/finality.ts';
 import { documentOf, pageOnce } from '../../apps/page.ts';
-import type { Address, Hash, Match } from '../../ingest/contract.ts';
-import { type Block, emptyBlock } from '../../ingest/ledger/ledger.ts';
+import { emptyBlock } from '../../ingest/ledger/ledger.ts';
 import { addressOf } from '../support/api-bookings.ts';
 import { NOW, TRADERS } from '../support/api-expected.ts';
 import { get } from '../support/api-harness.ts';
@@ -117,166 +115,12 @@ describe('GET /v2/analytics/pnl_lines', () => {
   });
 });
 
-type Points = {
-  interval_seconds: number;
-  prices: { time: string; average: number; last: number; shares: number }[];
-};
-
-/** A quotient of positive numbers, rounded to nearest, halves up. */
-function nearest(dividend: bigint, divisor: bigint): number {
-  return Number((2n * dividend + divisor) / (2n * divisor));
-}
-
-describe('GET /v2/markets/{id}/prices', () => {
-  const SQL = `SELECT toUnixTimestamp(block_time) AS at, outcome_index, toString(usdc) AS usdc,
-      toString(bookings.shares) AS shares
-    FROM bookings WHERE kind = 'fill' AND is_taker AND bookings.shares > 0 AND condition_id =
-      (SELECT any(condition_id) FROM markets WHERE market_id = 1002)
-    ORDER BY block_number, log_index`;
-  type Fill = { at: number; outcome_index: number; usdc: string; shares: string };
-
-  test.each([1, 7, 500])('has every taker fill in one of at most %i intervals', async (points) => {
-    const result = await seeded.clickhouse.client.query({ query: SQL, format: 'JSONEachRow' });
-    const fills = await result.json<Fill>();
-    const path = `/v2/markets/1002/prices?points=${points}`;
-    const { interval_seconds, prices } = (await get(url + path, seeded.key)).body as Points;
-    expect(prices.length).toBeLessThanOrEqual(points);
-    expect(fills.length).toBeGreaterThan(7);
-    const startOf = (seconds: number) =>
-      prices.findLast(({ time }) => Date.parse(time) <= seconds * 1_000)?.time;
-    const expected = Map.groupBy(fills, ({ at }) => startOf(at));
-    expect(prices.map(({ time }) => time)).toEqual([...expected.keys()]);
-    for (const price of prices) {
-      const own = expected.get(price.time) ?? [];
-      const within = (fill: Fill) =>
-        fill.at * 1_000 - Date.parse(price.time) < interval_seconds * 1_000;
-      expect(own.every(within)).toBe(true);
-      const value = (fill: Fill) =>
-        fill.outcome_index === 0 ? BigInt(fill.usdc) : BigInt(fill.shares) - BigInt(fill.usdc);
-      const sum = (of: (fill: Fill) => bigint) => own.reduce((all, fill) => all + of(fill), 0n);
-      const shares = sum((fill) => BigInt(fill.shares));
-      const last = own.at(-1) as Fill;
-      expect(price).toEqual({
-        time: price.time,
-        average: nearest(sum(value) * 1_000_000n, shares),
-        last: nearest(value(last) * 1_000_000n, BigInt(last.shares)),
-        shares: Number(shares),
-      });
-    }
-  });
-});
-
-describe('GET /v2/final_matches', () => {
-  test('returns every final match after a cursor once', async () => {
-    const ask = async (after: number) =>
-      (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body as {
-        tx_hashes: string[];
-        next: number;
-        more: boolean;
-      };
-    const ledger = await TestLedger.open(seeded.nats.nats);
-    await ledger.publish([blockOf(999, [])]);
-    await expect.poll(async () => (await ask(0)).next, { timeout: 5_000 }).toBe(999);
-    const start = (await get(`${url}/v2/final_matches`, seeded.key)).body.next as number;
-    const published: string[] = [];
-    const heard: string[] = [];
-    let next = start;
-    for (let round = 0; round < 6; round += 1) {
-      for (let i = 0; i < 100; i += 1) {
-        const block = 1_000 + round * 100 + i;
-        const hashes = Array.from(
-          { length: 7 },
-          (_, match) => `0x${(block * 7 + match).toString(16).padStart(64, '0')}`,
-        );
-        published.push(...hashes);
-        await ledger.publish([blockOf(block, hashes)]);
-      }
-      const answer = await ask(next);
-      heard.push(...answer.tx_hashes);
-      next = answer.next;
-    }
-    await expect
-      .poll(
-        async () => {
-          const answer = await ask(next);
-          heard.push(...answer.tx_hashes);
-          next = answer.next;
-          return heard.length;
-        },
-        { timeout: 20_000, interval: 300 },
-      )
-      .toBe(published.length);
-    expect(heard).toEqual(published);
-
-    const again: string[] = [];
-    let more = true;
-    for (let at = start; more; ) {
-      const answer = await ask(at);
-      again.push(...answer.tx_hashes);
-      at = answer.next;
-      more = answer.more;
-    }
-    expect(again).toEqual(published);
-    ledger.close();
-  });
-
-  test('without a cursor starts at the newest block, even after a long time without requests', async () => {
-    const start = async () => (await get(`${url}/v2/final_matches`, seeded.key)).body;
-    const ledger = await TestLedger.open(seeded.nats.nats);
-    const { next } = await start();
-    await ledger.publish([blockOf(next + 1, [`0x${'7'.repeat(64)}`])]);
-    ledger.close();
-    const present = { tx_hashes: [], next: next + 1, more: false, restarted: false };
-    await expect.poll(start, { timeout: 5_000 }).toEqual(present);
-  });
-
-  test('continues after a block that another process has read', async () => {
-    const { nats } = seeded.nats;
-    const [one, other] = [createFinalMatches(nats), createFinalMatches(nats)];
-    const ledger = await TestLedger.open(nats);
-    const { next } = await one();
-    await ledger.publish([blockOf(next + 1, [`0x${'8'.repeat(64)}`])]);
-    ledger.close();
-    expect((await other()).next).toBe(next + 1);
-    const present = { tx_hashes: [], next: next + 1, more: false, restarted: false };
-    expect(await one(next + 1)).toEqual(present);
-  });
-
-  test('reports a cursor that LEDGER does not contain, and restarts at the present', async () => {
-    const ask = async (after: number) =>
-      (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body;
-    const { next } = await ask(999);
-    const present = { tx_hashes: [], next: expect.any(Number), more: false, restarted: true };
-    // Of another stream, of before the first block, and a sequence of version 0.1.
-    for (const cursor of [next + 1_000_000, 5]) expect(await ask(cursor)).toEqual(present);
-    expect((await ask(999)).restarted).toBe(false);
-  });
-});
-
-/** One block with a match in each of these transactions. */
-function blockOf(number: number, txHashes: readonly string[]): Block {
-  const matches = txHashes.map(
-    (txHash, logIndex): Match => ({
-      ...{ kind: 'match', blockNumber: number, blockTime: 1, txHash: txHash as Hash, logIndex },
-      ...{ exchange: addressOf(1) as Address, conditionId: `0x${'1'.repeat(64)}` },
-      fills: [
-        {
-          ...{
-            logIndex,
-            orderHash: txHash as Hash,
-            trader: addressOf(2) as Address,
-            isTaker: true,
-          },
-          ...{ side: 'BUY', outcomeIndex: 0, tokenId: '1', shares: 1n, usdc: 1n, fee: 0n },
-        },
-      ],
-    }),
-  );
-  return { ...emptyBlock({ number, hash: blockHash(number), time: 1 }), events: matches };
-}
-
 describe('GET /v2/status', () => {
   test('shows when each leaderboard was computed, and how fresh the analytics are', async () => {
+    const ledger = await TestLedger.open(seeded.nats.nats);
+    // Far older than the stored trades.
+    await ledger.publish([emptyBlock({ number: 999, hash: blockHash(999), time: 1 })]);
+    ledger.close();
     const { body } = await get(`${url}/v2/status`, seeded.key);
     expect(body.boards.map((board: { time_frame: string }) => board.time_frame)).toEqual([
       ...['1H', '4H', '1D', '3D', '7D', '30D'],
@@ -296,12 +140,11 @@ describe('GET /v2/status', () => {
       })
       .then((result) => result.json<{ traded: number }>())) as [{ traded: number }];
     expect(Date.parse(body.projection.newest_trade_at)).toBe(Number(traded) * 1_000);
-    // The blocks of the test above are far older than the stored trades.
     expect(body.projection.behind_seconds).toBe(0);
     const { age_seconds, ...chain } = body.chain;
     expect(chain).toEqual({
       age_seconds_max: 30,
-      final_block: (await createFinalMatches(seeded.nats.nats)()).next,
+      final_block: 999,
       block_at: '1970-01-01T00:00:01.000Z',
     });
     expect(age_seconds).toBeGreaterThan(1e9);

@@ -28,7 +28,6 @@ const PATHS = [
   `/v2/markets/0x${conditionOf(2)}`,
   '/v1/market_data/1005?limit=5',
   `/v2/analytics/pnl_lines?traders=${TRADER},${OTHER}`,
-  '/v2/markets/1005/prices',
   ...['status=all', 'status=all&sort_by=value&limit=3', 'status=resolved', 'sort_by=age'].map(
     (query) => `/v2/traders/${TRADER}/positions?${query}`,
   ),

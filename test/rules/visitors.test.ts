@@ -7,7 +7,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { generateKey } from '../../api/auth/keys.ts';
 import { ACCOUNT_ENDPOINTS } from '../../api/service/account.ts';
-import { FINALITY_ENDPOINTS } from '../../api/service/finality.ts';
 import { STATUS_ENDPOINTS } from '../../api/service/status.ts';
 import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import {
@@ -64,7 +63,7 @@ function pathOf({ path }: Described): string {
   return path.replace(':address', ADDRESS).replace(':id', '1');
 }
 
-const READ = [ANALYTICS_ENDPOINTS, FINALITY_ENDPOINTS, STATUS_ENDPOINTS].flat() as Described[];
+const READ = [ANALYTICS_ENDPOINTS, STATUS_ENDPOINTS].flat() as Described[];
 const OWN = [ACCOUNT_ENDPOINTS, STREAMS_ENDPOINTS].flat() as Described[];
 
 describe('without a key', () => {

@@ -72,10 +72,8 @@ function pathOf(n: number, { traders, tags, markets }: Traded, random: () => num
     `/v2/traders/${trader}/hourly_stats?tag=${encodeURIComponent(pick(tags))}`,
     `/v1/markets/${market}`,
     `/v2/markets/${market}`,
-    `/v2/markets/${market}/prices`,
     `/v1/market_data/${market}?limit=20`,
     `/v2/analytics/pnl_lines?traders=${trader},${pick(traders)}`,
-    '/v2/final_matches',
     '/v2/status',
     '/v2/user/telemetry',
   ];
