@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../http/endpoint.ts';
 import { integer, type MarketKey, marketKey, parameter } from '../http/parameters.ts';
+import { isOneTypo } from '../http/typo.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
@@ -26,7 +27,7 @@ import {
   string,
 } from './rows.ts';
 import { amount, count, time } from './schemas.ts';
-import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
+import { allOf, joined, variantsOf, wordsOf } from './words.ts';
 
 const LIMIT_MAX = 50;
 const LIMIT_DEFAULT = 10;

@@ -1,6 +1,5 @@
 /**
- * Splits texts into words as the search tables do (sql/migrations), and compares words that differ by one typo: a
- * character added, missing or wrong, or two neighbours swapped.
+ * Splits texts into words as the search tables do (sql/migrations).
  */
 
 /** The distinct words of a text: runs of letters and digits, in lower case, without accents. */
@@ -26,24 +25,6 @@ export function variantsOf(word: string): readonly string[] {
   const letters = Array.from(word);
   const shorter = letters.map((_, at) => letters.toSpliced(at, 1).join(''));
   return [...new Set([word, ...shorter])];
-}
-
-/** Whether the words differ by exactly one typo. */
-export function isOneTypo(one: string, other: string): boolean {
-  const a = Array.from(one);
-  const b = Array.from(other);
-  const short = Math.min(a.length, b.length);
-  let start = 0;
-  while (start < short && a[start] === b[start]) start += 1;
-  let end = 0;
-  while (end < short - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
-  const left = a.slice(start, a.length - end);
-  const right = b.slice(start, b.length - end);
-  if (left.length + right.length === 0) return false;
-  if (left.length <= 1 && right.length <= 1) return true;
-  const [x, y] = left;
-  const [u, v] = right;
-  return left.length === 2 && right.length === 2 && x === v && y === u;
 }
 
 /** SQL for the intersection of bitmaps. */

@@ -9,6 +9,7 @@ import type { Caller } from './caller.ts';
 import { Problem, type ProblemCode } from './errors.ts';
 import { parse } from './parameters.ts';
 import { type Encoded, encode, encodeStream, type Format, type Streamed } from './response.ts';
+import { refuseMisspelt } from './typo.ts';
 
 /** A POST with an Idempotency-Key: the identity of what it creates is derived from the seed instead of random. */
 export type Repeatable = {
@@ -176,6 +177,7 @@ export function endpoint<
     ...described,
     isCached: keep !== undefined,
     async respond(given, request) {
+      refuseMisspelt(Object.keys(described.parameters.shape), Object.keys(request.query));
       const parsed = parse(described.parameters, { ...request.query, ...request.params });
       // Without `allowed`, Input is its default, the parsed parameters.
       const input = allowed === undefined ? (parsed as Input) : allowed(parsed, given.caller);

@@ -92,8 +92,8 @@ Send your API key in the header \`X-Service-Key\`. Its tier (demo, individual, p
 This document needs no key; it is OpenAPI 3.1 at \`/openapi.json\`, and 3.2, with the schemas of the events of
 streams, at \`/openapi-3.2.json\`. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or share: decimal strings in v1,
 numbers in v2. PnL is realised PnL, net of fees, dated when it is realised. Unknown parameters are
-ignored, except on event streams, which reject them with 400 because a misspelt filter would let every
-event through.
+ignored, unless the name is a typo away from a known one, which returns 400. Event streams reject all unknown ones
+with 400, because a misspelt filter would let every event through.
 
 PnL covers fills of the version 2 exchange, their fees, and resolutions. It is correct without splits,
 merges and redemptions. It does not see transfers of shares, conversions of negative-risk positions and

@@ -101,8 +101,26 @@ describe('400 invalid_request', () => {
     expect([status, body.error]).toEqual([400, 'invalid_request']);
   });
 
-  test('ignores unknown parameters', async () => {
-    expect((await get(`${api.url}/v1/analytics/leaderboard?colour=red`, key)).status).toBe(200);
+  test.each(['colour', 't', 'sort', 'tagged', '_'])(
+    'ignores the unknown parameter %s',
+    async (name) => {
+      expect((await get(`${api.url}/v1/analytics/leaderboard?${name}=1`, key)).status).toBe(200);
+    },
+  );
+
+  test.each([
+    ['timeframe', 'time_frame'],
+    ['timeFrame', 'time_frame'],
+    ['TAG', 'tag'],
+    ['ofset', 'offset'],
+    ['limits', 'limit'],
+    ['sort-by', 'sort_by'],
+  ])('names the parameter that %s was probably meant to be', async (name, meant) => {
+    const { status, body } = await get(`${api.url}/v1/analytics/leaderboard?${name}=1`, key);
+    expect([status, body.issues]).toEqual([
+      400,
+      [{ path: name, message: `is unknown; did you mean ${meant}?` }],
+    ]);
   });
 });
 

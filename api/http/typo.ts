@@ -1,0 +1,48 @@
+/** Names with a typo. */
+import { Problem } from './errors.ts';
+
+/** Whether the words differ by exactly one typo: a character added, missing or wrong, or two neighbours swapped. */
+export function isOneTypo(one: string, other: string): boolean {
+  const a = Array.from(one);
+  const b = Array.from(other);
+  const short = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < short && a[start] === b[start]) start += 1;
+  let end = 0;
+  while (end < short - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+  const left = a.slice(start, a.length - end);
+  const right = b.slice(start, b.length - end);
+  if (left.length + right.length === 0) return false;
+  if (left.length <= 1 && right.length <= 1) return true;
+  const [x, y] = left;
+  const [u, v] = right;
+  return left.length === 2 && right.length === 2 && x === v && y === u;
+}
+
+/** In shorter names, a typo makes another word. */
+const TYPO_LENGTH_MIN = 4;
+
+/**
+ * Throws Problem 400 for a parameter that is one typo, a capital or an underscore away from a known one: the request would
+ * get an answer to another question. Other unknown parameters are ignored.
+ */
+export function refuseMisspelt(known: readonly string[], given: readonly string[]): void {
+  const issues = given.flatMap((name) => {
+    const meant = known.includes(name) ? undefined : known.find((one) => isMeant(name, one));
+    return meant === undefined
+      ? []
+      : [{ path: name, message: `is unknown; did you mean ${meant}?` }];
+  });
+  if (issues.length === 0) return;
+  const detail = issues.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  throw new Problem({ error: 'invalid_request', detail, issues });
+}
+
+function isMeant(given: string, known: string): boolean {
+  const [one, other] = [plain(given), plain(known)];
+  return one === other || (other.length >= TYPO_LENGTH_MIN && isOneTypo(one, other));
+}
+
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[_-]/g, '');
+}
