@@ -2,6 +2,7 @@
 import type { Mount } from '../api/http/mount.ts';
 import { mcpMount } from './mcp/route.ts';
 import { type PageFacts, pageMount } from './page.ts';
+import { REDIRECTS } from './redirects.ts';
 import { pictureMount } from './reference/pictures.ts';
 import { REFERENCE } from './reference/reference.ts';
 
@@ -12,5 +13,8 @@ export function mountsOf(
   },
 ): readonly Mount[] {
   const { analystUrl, pictureOrigins } = options;
-  return [REFERENCE, pictureMount(pictureOrigins), mcpMount(analystUrl), pageMount(options)];
+  return [
+    ...[REFERENCE, pictureMount(pictureOrigins), mcpMount(analystUrl)],
+    ...[pageMount(options), REDIRECTS],
+  ];
 }

@@ -14,6 +14,7 @@ const SETTLE_MS = 200;
 
 process.chdir(join(import.meta.dirname, '..'));
 let service: ChildProcess | undefined;
+let isStopping = false;
 const isRunning = () => service?.exitCode === null && service.signalCode === null;
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, async () => {
@@ -28,6 +29,10 @@ for (;;) {
   service = spawn(process.execPath, ['local/up.ts', ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
+  service.once('exit', (code) => {
+    // It printed its help, or refused its arguments. After a crash, the next change starts it again.
+    if (!isStopping && (code === 0 || code === 2)) process.exit(code);
+  });
   const file = await changed;
   process.stderr.write(`${file} changed, restarting\n`);
   await stop();
@@ -35,9 +40,11 @@ for (;;) {
 
 async function stop(): Promise<void> {
   if (service === undefined || !isRunning()) return;
+  isStopping = true;
   const ended = once(service, 'exit');
   service.kill('SIGTERM');
   await ended;
+  isStopping = false;
 }
 
 /** Resolves with the next source file that changes, once the change is complete. */

@@ -1,4 +1,4 @@
-/** Names with a typo. */
+/** Parameters and paths with a typo. */
 import { Problem } from './errors.ts';
 
 /** Whether the words differ by exactly one typo: a character added, missing or wrong, or two neighbours swapped. */
@@ -45,4 +45,17 @@ function isMeant(given: string, known: string): boolean {
 
 function plain(name: string): string {
   return name.toLowerCase().replaceAll(/[_-]/g, '');
+}
+
+/** The address that was probably meant: it differs by one typo from one of these paths, which have parameters as `:name`. */
+export function nearestPath(paths: readonly string[], given: string): string | undefined {
+  const parts = given.split('/');
+  for (const path of paths) {
+    const known = path.split('/').map((part, i) => (part.startsWith(':') ? parts[i] : part));
+    const wrong = known.filter((part, i) => part !== parts[i]);
+    const [meant = ''] = wrong;
+    const isNear = wrong.length === 1 && isOneTypo(meant, parts[known.indexOf(meant)] ?? '');
+    if (known.length === parts.length && isNear) return known.join('/');
+  }
+  return undefined;
 }

@@ -35,6 +35,7 @@ import { Problem, problemHandler, requestIdOf } from '../http/errors.ts';
 import type { Mount } from '../http/mount.ts';
 import type { MarketKey } from '../http/parameters.ts';
 import { refuseMethod, serveEndpoints } from '../http/routes.ts';
+import { nearestPath } from '../http/typo.ts';
 import { STREAMS_ENDPOINTS, type Streams } from '../streams/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './account.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
@@ -98,6 +99,14 @@ const setDataHeaders: RequestHandler = helmet({
   xPermittedCrossDomainPolicies: false,
   xXssProtection: false,
 });
+
+/** The paths of the API that a 404 may suggest. */
+const PATHS = [
+  ...[ANALYTICS_ENDPOINTS, FEED_ENDPOINTS, STREAMS_ENDPOINTS, ACCOUNT_ENDPOINTS, STATUS_ENDPOINTS]
+    .flat()
+    .map(({ path }) => path),
+  '/v1/stream/orders',
+];
 
 /** Builds the application. The caller attaches it to a server. */
 export function createApp(options: AppOptions): Express {
@@ -179,8 +188,10 @@ export function createApp(options: AppOptions): Express {
       unknown(request, response, next);
     });
   }
-  app.use(() => {
-    throw new Problem({ error: 'not_found', detail: 'no such route' });
+  app.use((request) => {
+    const meant = nearestPath(PATHS, request.path);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
+    throw new Problem({ error: 'not_found', detail: `no such route${hint}` });
   });
   app.use(problemHandler(logger));
   return app;

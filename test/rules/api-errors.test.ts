@@ -101,6 +101,29 @@ describe('400 invalid_request', () => {
     expect([status, body.error]).toEqual([400, 'invalid_request']);
   });
 
+  test.each([
+    [`/v2/trader/${ADDRESS}`, `; did you mean /v2/traders/${ADDRESS}?`],
+    [`/v1/traders/${ADDRESS}/positions`, `; did you mean /v2/traders/${ADDRESS}/positions?`],
+    ['/v1/stream/order', '; did you mean /v1/stream/orders?'],
+    ['/v2/trader', ''],
+    ['/v3/stream/order', ''],
+    ['/nothing', ''],
+  ])('names the path that %s was probably meant to be', async (path, hint) => {
+    const { status, body } = await get(api.url + path, key);
+    expect([status, body.detail]).toEqual([404, `no such route${hint}`]);
+  });
+
+  test.each([
+    ['/leaderboards', '/leaderboard'],
+    ['/event/some-event', '/markets?event=some-event'],
+    ['/event/a%26b', '/markets?event=a%26b'],
+    ['/docs/streams', '/docs/streams.md'],
+    ['/reference', '/docs'],
+  ])('%s leads to %s, without a key', async (path, location) => {
+    const response = await fetch(api.url + path, { redirect: 'manual' });
+    expect([response.status, response.headers.get('location')]).toEqual([302, location]);
+  });
+
   test.each(['colour', 't', 'sort', 'tagged', '_'])(
     'ignores the unknown parameter %s',
     async (name) => {

@@ -1,0 +1,23 @@
+/** Addresses that people guess, and where they lead. */
+import type { RequestHandler } from 'express';
+import type { Mount } from '../api/http/mount.ts';
+import { GUIDES } from './reference/guides.ts';
+
+const to =
+  (address: (slug: string) => string): RequestHandler =>
+  (request, response) => {
+    response.redirect(address(encodeURIComponent(String(request.params.slug))));
+  };
+
+const marketsOf = to((slug) => `/markets?event=${slug}`);
+
+export const REDIRECTS: Mount = {
+  open: {
+    '/leaderboards': to(() => '/leaderboard'),
+    '/event/:slug': marketsOf,
+    '/events/:slug': marketsOf,
+    '/reference': to(() => '/docs'),
+    // `/docs/streams` is the guide `/docs/streams.md`.
+    ...Object.fromEntries(GUIDES.map(({ path }) => [path.replace(/\.md$/, ''), to(() => path)])),
+  },
+};
