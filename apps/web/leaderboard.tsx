@@ -32,7 +32,24 @@ const FILTERS: readonly Filter[] = (
 
 const DEFAULTS = { time_frame: '30D', sort_by: 'pnl', order: 'desc', tag: 'all', offset: '0' };
 const NAMES = [...Object.keys(DEFAULTS), ...FILTERS.map(({ name }) => name), 'limit'];
-const settings = settingsOf(DEFAULTS);
+const plain = settingsOf(DEFAULTS);
+/** A ranking by a rate begins with this many markets: otherwise, one lucky market comes first. */
+const RATES = ['roi', 'win_rate'];
+const RATE_MARKETS_MIN = '10';
+const settings = {
+  ...plain,
+  set(changes: Readonly<Record<string, string>>, options?: { readonly typed: boolean }) {
+    plain.set({ ...changes, ...minimumFor(changes.sort_by) }, options);
+  },
+};
+
+/** Sets the minimum when a ranking by a rate is chosen, and takes it back with another one, unless the user changed it. */
+function minimumFor(sortBy: string | undefined): Readonly<Record<string, string>> {
+  if (sortBy === undefined || sortBy === plain.get('sort_by')) return {};
+  const given = plain.get('min_market_count');
+  if (RATES.includes(sortBy)) return given === '' ? { min_market_count: RATE_MARKETS_MIN } : {};
+  return given === RATE_MARKETS_MIN ? { min_market_count: '' } : {};
+}
 
 type Entry = LeaderboardEntry & { readonly line: readonly number[] | undefined };
 

@@ -16,10 +16,11 @@ describe('the leaderboard', () => {
 
     await page.getByLabel('Tag').selectOption('crypto');
     await page.getByRole('button', { name: 'Win rate' }).click();
+    const asked = 'time_frame=7D&sort_by=win_rate&order=desc&tag=crypto&offset=0';
+    await expectBoard(watched, `${asked}&min_market_count=10`);
     await page.getByRole('button', { name: /^Filters/ }).click();
     await page.getByLabel('Min markets').fill('3');
     await page.getByLabel('Min ROI, %').fill('-50.5');
-    const asked = 'time_frame=7D&sort_by=win_rate&order=desc&tag=crypto&offset=0';
     await expectBoard(watched, `${asked}&min_roi=-50.5&min_market_count=3`);
     expect(new URL(page.url()).searchParams.toString()).toBe(
       'time_frame=7D&tag=crypto&sort_by=win_rate&order=desc&min_market_count=3&min_roi=-50.5',
@@ -29,6 +30,16 @@ describe('the leaderboard', () => {
 
     await page.goBack();
     await expectBoard(watched, `${asked}&min_roi=-50.5&min_market_count=3`);
+  });
+
+  test('begins a ranking by a rate with ten markets, until another order is chosen', async () => {
+    const watched = await stage.at('/leaderboard?time_frame=30D');
+    const { page } = watched;
+    const asked = (sort: string) => `time_frame=30D&sort_by=${sort}&order=desc&tag=all&offset=0`;
+    await page.getByRole('button', { name: 'ROI' }).click();
+    await expectBoard(watched, `${asked('roi')}&min_market_count=10`);
+    await page.getByRole('button', { name: 'Volume' }).click();
+    await expectBoard(watched, asked('volume'));
   });
 
   test('goes through all pages without losing or repeating a trader', async () => {
