@@ -212,9 +212,9 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/analytics/pnl_lines`: PnL by hour of several traders.
+   * `GET /v2/analytics/pnl_lines`: PnL over time of several traders.
    *
-   * The hours up to the current one, oldest first, of each trader in the order of `traders`.
+   * The points up to the current hour, oldest first, of each trader in the order of `traders`.
    */
   pnlLines(query: PnlLinesQuery = {}, options?: CallOptions): Promise<PnlLines> {
     return this.http.call('GET', '/v2/analytics/pnl_lines', { query }, options);

@@ -149,7 +149,8 @@ export const PARAMETERS = {
       pattern: '^0[xX][0-9a-fA-F]{40}(,0[xX][0-9a-fA-F]{40}){0,99}$',
       examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
     },
-    hours: { type: 'integer', minimum: 1, maximum: 168, default: 24 },
+    hours: { type: 'integer', minimum: 1, maximum: 720, default: 24 },
+    step_hours: { type: 'integer', minimum: 1, maximum: 24, default: 1 },
   },
   marketCandles: {
     interval: { type: 'string', enum: ['1m', '5m', '15m', '1h', '6h', '1d'], default: '1h' },

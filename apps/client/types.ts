@@ -1413,7 +1413,7 @@ export type PnlLines = {
     /** wallet address with the ERC-55 checksum */
     address: string;
 
-    /** realised PnL of each hour starting with first_hour, net of fees, micro-USD */
+    /** realised PnL of each point, the first of which starts with first_hour; net of fees, micro-USD */
     pnl: number[];
   }[];
 };
@@ -2358,8 +2358,11 @@ export type PnlLinesQuery = {
   /** comma-separated wallets; letter case is ignored (default: none) */
   traders?: string | undefined;
 
-  /** number of hours, including the current one; 1 to 168; default: 24 */
+  /** number of hours, including the current one; 1 to 720; default: 24 */
   hours?: number | undefined;
+
+  /** hours of one point; the last point may have fewer; 1 to 24; default: 1 */
+  step_hours?: number | undefined;
 };
 
 export type MarketCandlesQuery = {

@@ -206,25 +206,32 @@ const WIDTH = 96;
 const HEIGHT = 24;
 const EDGE = 2;
 
-/** A trader's cumulative PnL as a line without axes; `pnl` is per hour, oldest first, in micro-units. */
-export function Sparkline({ pnl }: { readonly pnl: readonly number[] | undefined }) {
-  if (pnl === undefined) return <span class="spark" />;
-  let sum = 0;
-  const sums = [0, ...pnl.map((hour) => (sum += hour))];
-  if (pnl.every((hour) => hour === 0)) {
+type SparklineProps = {
+  /** Cumulative PnL, oldest first, from 0, in micro-units. */
+  readonly sums: readonly number[] | undefined;
+  /** Of all lines of the page, so that they can be compared. */
+  readonly scale: { readonly low: number; readonly high: number };
+  /** What the line covers. */
+  readonly frame: string;
+};
+
+/** A trader's PnL as a line without axes. */
+export function Sparkline({ sums, scale, frame }: SparklineProps) {
+  if (sums === undefined) return <span class="spark" />;
+  const sum = sums.at(-1) ?? 0;
+  if (sums.every((one) => one === 0)) {
     return (
-      <span class="spark quiet" title={`nothing realised in ${pnl.length} hours`}>
+      <span class="spark quiet" title={`nothing realised in ${frame}`}>
         ·
       </span>
     );
   }
-  const low = Math.min(...sums);
-  const high = Math.max(...sums);
+  const { low, high } = scale;
   const x = (index: number) => round((index / (sums.length - 1)) * WIDTH);
   const y = (value: number) =>
     round(EDGE + (1 - (value - low) / (high - low)) * (HEIGHT - 2 * EDGE));
   const line = sums.map((value, index) => `${x(index)} ${y(value)}`).join('L');
-  const title = `${signed(sum)} USDC in ${pnl.length} hours`;
+  const title = `${signed(sum)} USDC in ${frame}`;
   return (
     <svg
       class={`spark ${sum < 0 ? 'loss' : 'gain'}`}

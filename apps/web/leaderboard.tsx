@@ -14,7 +14,13 @@ import { CardTable, type Column } from './table.tsx';
 import { TRADER } from './trader-name.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
 
-const LINE_HOURS = 24;
+/** The line of each time frame, about 30 points. Shorter frames have too few hours. */
+const LINES: Readonly<Record<string, { readonly hours: number; readonly step: number }>> = {
+  '1D': { hours: 24, step: 1 },
+  '3D': { hours: 72, step: 2 },
+  '7D': { hours: 168, step: 6 },
+  '30D': { hours: 720, step: 24 },
+};
 const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 
 const FILTERS: readonly Filter[] = (
@@ -51,9 +57,14 @@ function minimumFor(sortBy: string | undefined): Readonly<Record<string, string>
   return given === RATE_MARKETS_MIN ? { min_market_count: '' } : {};
 }
 
-type Entry = LeaderboardEntry & { readonly line: readonly number[] | undefined };
+type Entry = LeaderboardEntry & Parameters<typeof Sparkline>[0];
 
 const bestBy = (name: string) => ({ name, desc: 'best first', asc: 'worst first' });
+
+const LINE: Column<Entry> = {
+  ...{ title: 'PnL over time', class: 'wide-only' },
+  cell: ({ sums, scale, frame }) => <Sparkline sums={sums} scale={scale} frame={frame} />,
+};
 
 const COLUMNS: readonly Column<Entry>[] = [
   {
@@ -61,10 +72,7 @@ const COLUMNS: readonly Column<Entry>[] = [
     cell: ({ rank }) => (rank <= 3 ? <b>{rank}</b> : rank),
   },
   TRADER,
-  {
-    ...{ title: `PnL, ${LINE_HOURS} h`, class: 'wide-only' },
-    cell: ({ line }) => <Sparkline pnl={line} />,
-  },
+  LINE,
   {
     ...{ title: 'PnL', class: 'figure strong', sort: bestBy('pnl') },
     cell: ({ total_pnl }) => <Pnl micro={total_pnl} />,
@@ -116,15 +124,15 @@ export function Leaderboard() {
   });
   const traders = board.data?.traders ?? [];
   const addresses = traders.map((entry) => entry.profile.address).join(',');
+  const line = LINES[frame];
   const lines = useAnswer<PnlLines>(
-    addresses === '' ? null : `/v2/analytics/pnl_lines?hours=${LINE_HOURS}&traders=${addresses}`,
+    line === undefined || addresses === ''
+      ? null
+      : `/v2/analytics/pnl_lines?hours=${line.hours}&step_hours=${line.step}&traders=${addresses}`,
     { refresh },
   );
-  const lineOf = useMemo(
-    // v2 returns mixed-case addresses, the ranking lower-case ones.
-    () => new Map(lines.data?.lines.map(({ address, pnl }) => [address.toLowerCase(), pnl])),
-    [lines.data],
-  );
+  const { sumsOf, scale } = useMemo(() => linesOf(lines.data), [lines.data]);
+  const columns = line === undefined ? COLUMNS.filter((column) => column !== LINE) : COLUMNS;
   return (
     <section aria-labelledby="title" aria-busy={board.busy}>
       <div class="head">
@@ -150,8 +158,12 @@ export function Leaderboard() {
           <CardTable
             label="Traders by rank"
             class="board-table"
-            columns={COLUMNS}
-            rows={traders.map((entry) => ({ ...entry, line: lineOf.get(entry.profile.address) }))}
+            columns={columns}
+            rows={traders.map((entry) => ({
+              ...entry,
+              sums: sumsOf.get(entry.profile.address),
+              ...{ scale, frame },
+            }))}
             keyOf={({ profile }) => profile.address}
             sorted={sortedBy(settings)}
             empty="No traders match these filters in this time frame."
@@ -170,6 +182,18 @@ export function Leaderboard() {
       )}
     </section>
   );
+}
+
+/** The cumulative lines by address, and the scale that all of them share. */
+function linesOf(answer: PnlLines | undefined) {
+  const sumsOf = new Map<string, readonly number[]>();
+  for (const { address, pnl } of answer?.lines ?? []) {
+    let sum = 0;
+    // v2 returns mixed-case addresses, the ranking lower-case ones.
+    sumsOf.set(address.toLowerCase(), [0, ...pnl.map((one) => (sum += one))]);
+  }
+  const all = [...sumsOf.values()].flat();
+  return { sumsOf, scale: { low: Math.min(0, ...all), high: Math.max(0, ...all) } };
 }
 
 function BoardAge({ frame }: { readonly frame: string }) {

@@ -105,6 +105,14 @@ describe('GET /v2/analytics/pnl_lines', () => {
       expect(pnl).toEqual(expected);
     }
     expect(active).toBeGreaterThan(0);
+    // Points of five hours; the last one has one.
+    const stepped = (await get(`${url}${path}&step_hours=5`, seeded.key)).body;
+    for (const [i, { pnl }] of body.lines.entries()) {
+      const sums = Array.from({ length: 20 }, (_, point) =>
+        pnl.slice(point * 5, point * 5 + 5).reduce((all: number, one: number) => all + one, 0),
+      );
+      expect(stepped.lines[i].pnl).toEqual(sums);
+    }
   });
 
   test('rejects more than 100 addresses', async () => {
