@@ -11,6 +11,7 @@ import {
   timeText,
   tone,
 } from './format.ts';
+import { isSimulated } from './simulated.ts';
 import { now } from './status-strip.tsx';
 
 /** A PnL, in USDC. */
@@ -70,6 +71,7 @@ export function Side({ side }: { readonly side: 'BUY' | 'SELL' }) {
 }
 
 export function TransactionLink({ hash }: { readonly hash: string }) {
+  if (isSimulated) return null;
   return (
     <a
       href={`https://polygonscan.com/tx/${hash}`}

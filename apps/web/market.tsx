@@ -20,6 +20,7 @@ import { Change, marketPath, Shares } from './markets.tsx';
 import { remember } from './recent.ts';
 import { query, setQuery } from './route.ts';
 import { numberKeys, useViewKeys } from './shortcuts.ts';
+import { isSimulated } from './simulated.ts';
 import { now } from './status-strip.tsx';
 import { useTitle } from './title.ts';
 import { type Answered, Problem, useAnswer, useTicks } from './use-answer.tsx';
@@ -126,14 +127,18 @@ function Title({ market }: { readonly market: MarketObject }) {
           ))}
         </p>
       </div>
-      <p class="outside">
-        {slug === '' ? null : <Outside href={`https://polymarket.com/${path}`}>Polymarket</Outside>}
-        {(token_ids[0] ?? '') === '' ? null : (
-          <Outside href={`https://polygonscan.com/nft/${CONDITIONAL_TOKENS}/${token_ids[0]}`}>
-            Polygonscan
-          </Outside>
-        )}
-      </p>
+      {isSimulated ? null : (
+        <p class="outside">
+          {slug === '' ? null : (
+            <Outside href={`https://polymarket.com/${path}`}>Polymarket</Outside>
+          )}
+          {(token_ids[0] ?? '') === '' ? null : (
+            <Outside href={`https://polygonscan.com/nft/${CONDITIONAL_TOKENS}/${token_ids[0]}`}>
+              Polygonscan
+            </Outside>
+          )}
+        </p>
+      )}
     </header>
   );
 }

@@ -9,6 +9,7 @@ import { ConnectionError, FillstreamError } from '../client/index.ts';
 import type { Status } from './answers.ts';
 import { fillstream } from './client.ts';
 import { count, span } from './format.ts';
+import { isSimulated } from './simulated.ts';
 
 const READ_EVERY_MS = 5_000;
 /** Without a response for this long, the service is reported. */
@@ -32,9 +33,6 @@ export function boardAgeMs(frame: string): number | undefined {
   if (reading === undefined || board === undefined || board.refreshed_at === '') return undefined;
   return board.age_seconds * 1_000 + Math.max(0, now.value - reading.readAtMs);
 }
-
-const isSimulated =
-  document.querySelector<HTMLMetaElement>('meta[name=simulated]')?.content === 'yes';
 
 export function StatusStrip() {
   useEffect(keepReading, []);

@@ -9,6 +9,19 @@ type TableRow = {
   readonly dataset: { readonly cursor?: string };
 };
 
+/** From now on, the document says that its data is not simulated, as on a real chain. */
+export async function asOnRealChain(page: Page): Promise<void> {
+  await page.route(
+    (url) => !url.pathname.startsWith('/v'),
+    async (route) => {
+      if (route.request().resourceType() !== 'document') return route.fallback();
+      const response = await route.fetch();
+      const body = (await response.text()).replace('name="simulated" content="yes"', '');
+      return route.fulfill({ response, body });
+    },
+  );
+}
+
 /** Texts of the cells of each row. */
 export async function texts(rows: Locator): Promise<string[][]> {
   return await rows.evaluateAll((all) =>
