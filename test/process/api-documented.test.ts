@@ -278,6 +278,13 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(day.list[0].pnl).toHaveLength(24);
     expect(six.list[0].pnl).toEqual(day.list[0].pnl.slice(-6));
   },
+  async step_hours({ ask }) {
+    const traders = addressOf(5);
+    const [hours, steps] = [await ask({ traders }), await ask({ traders, step_hours: '12' })];
+    const sum = (some: readonly number[]) => some.reduce((all, one) => all + one, 0);
+    const { pnl } = hours.list[0];
+    expect(steps.list[0].pnl).toEqual([sum(pnl.slice(0, 12)), sum(pnl.slice(12))]);
+  },
   async outcome(subject) {
     expect((await subject.ask({ outcome: 'both' })).body).toEqual(subject.whole.body);
     for (const outcome of [0, 1]) {
