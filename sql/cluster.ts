@@ -46,7 +46,7 @@ export class ClusterFormError extends Error {}
 
 /** The statements that apply `statement` to the whole cluster, in order. Throws ClusterFormError. */
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
-  const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
+  const text = statement.trim();
   // Runs once, through the Distributed tables, for all shards.
   if (/^INSERT INTO \w+\s+SELECT\b/.test(text)) return [text];
   const found =

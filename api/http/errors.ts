@@ -100,6 +100,12 @@ export class Problem extends Error {
   }
 }
 
+/** Problem 400 that names each wrong parameter. */
+export function invalid(issues: readonly Issue[]): Problem {
+  const detail = issues.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  return new Problem({ error: 'invalid_request', detail, issues });
+}
+
 const RETRY_AFTER_SECONDS = 2;
 
 /** 503 with Retry-After: a store that the request needs is unreachable or too slow. */

@@ -4,7 +4,7 @@
  * describes the parameter in /openapi.json. Unknown parameters are ignored.
  */
 import { z } from 'zod';
-import { Problem } from './errors.ts';
+import { invalid } from './errors.ts';
 import { instantMs } from './instants.ts';
 
 const GIVEN_CHARACTERS_MAX = 80;
@@ -166,11 +166,7 @@ export function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z
       ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is unknown' }))
       : [{ path: issue.path.join('.') || 'body', message: issue.message }],
   );
-  throw new Problem({
-    error: 'invalid_request',
-    detail: issues.map((issue) => `${issue.path}: ${issue.message}`).join('; '),
-    issues,
-  });
+  throw invalid(issues);
 }
 
 /** `schema` describes the text as JSON Schema, `allowed` describes it in the error message. */

@@ -7,7 +7,7 @@ import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import { type Caller, callerOf } from './caller.ts';
 import type { CallerContext, Context, Endpoint } from './endpoint.ts';
-import { methodNotAllowed, Problem } from './errors.ts';
+import { invalid, methodNotAllowed, Problem } from './errors.ts';
 import { formatFor, send } from './response.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
@@ -76,11 +76,7 @@ function seedOf(request: Request, { keyHash }: Caller): Buffer | null {
   if (given === '') return null;
   if (!/^[\x21-\x7e]{1,255}$/.test(given)) {
     const message = 'must be 1 to 255 visible ASCII characters';
-    throw new Problem({
-      error: 'invalid_request',
-      detail: `Idempotency-Key: ${message}`,
-      issues: [{ path: 'Idempotency-Key', message }],
-    });
+    throw invalid([{ path: 'Idempotency-Key', message }]);
   }
   const secret = request.get('X-Service-Key') ?? '';
   return createHmac('sha256', secret).update(`${keyHash} ${request.path} ${given}`).digest();

@@ -1,5 +1,5 @@
 /** Parameters and paths with a typo. */
-import { Problem } from './errors.ts';
+import { invalid } from './errors.ts';
 
 /** Whether the words differ by exactly one typo: a character added, missing or wrong, or two neighbours swapped. */
 export function isOneTypo(one: string, other: string): boolean {
@@ -33,9 +33,7 @@ export function refuseMisspelt(known: readonly string[], given: readonly string[
       ? []
       : [{ path: name, message: `is unknown; did you mean ${meant}?` }];
   });
-  if (issues.length === 0) return;
-  const detail = issues.map(({ path, message }) => `${path}: ${message}`).join('; ');
-  throw new Problem({ error: 'invalid_request', detail, issues });
+  if (issues.length > 0) throw invalid(issues);
 }
 
 function isMeant(given: string, known: string): boolean {

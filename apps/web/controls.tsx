@@ -11,7 +11,7 @@ export function Pager(props: {
   readonly next: (() => void) | undefined;
   /** Whether the page that is shown is one of other settings. */
   readonly isStale: boolean;
-  /** What is shown, in words. */
+  /** Describes what is shown. */
   readonly children: ComponentChildren;
 }) {
   const { label, first, previous, next, isStale, children } = props;
