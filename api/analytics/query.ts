@@ -1,7 +1,7 @@
 /**
- * Reads of the analytics endpoints. Every read has a time limit and is given up when its client disconnects, so a dead or
- * slow ClickHouse causes a 503 and never a hang. The embedded engine then ends the statement; a server runs it to its end
- * or time limit. Reads are not retried: the client decides whether it still needs the response.
+ * Reads of the analytics endpoints. Every read has a time limit and is aborted when its client disconnects, so a dead or
+ * slow ClickHouse causes a 503 and never a hang. The embedded engine cancels an aborted statement; a server runs it to
+ * its end or time limit. Reads are not retried: the client decides whether it still needs the response.
  */
 import { ClickHouseError } from '@clickhouse/client';
 import { Bytes, type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';

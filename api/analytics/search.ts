@@ -51,7 +51,7 @@ type SearchedMarket = MarketKey | TokenKey;
 /** In lower case; the start with 0x, the end possibly ''. */
 type SearchedAddress = { readonly start: string; readonly end: string };
 
-/** The meaning of a query, by its form. */
+/** A query, parsed by its form. */
 type Meaning = {
   /** The words to search for, or ''. */
   readonly text: string;

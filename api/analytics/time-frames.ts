@@ -1,6 +1,9 @@
 /** The time frames of leaderboards, which are also the windows of a trader's recent figures; shortest first. */
 
-/** Length in seconds, table of the leaderboard (no other name of one reaches a statement), and name and text of the window. */
+/**
+ * Length in seconds, table of the leaderboard (statements only get table names from here), and name and text of the
+ * window.
+ */
 export const TIME_FRAMES = {
   '1H': { seconds: 3_600, board: 'leaderboard_1h', window: 't_1h', period: 'the last hour' },
   '4H': { seconds: 14_400, board: 'leaderboard_4h', window: 't_4h', period: 'the last 4 hours' },

@@ -96,7 +96,10 @@ export function hashKey(key: string): string {
   return hash('sha256', key, 'hex');
 }
 
-/** Whether a key is valid at a time in milliseconds. A revocation holds at once, also if the revoker's clock is ahead. */
+/**
+ * Whether a key is valid at a time in milliseconds. A revocation takes effect at once, even if the clock of whoever
+ * revoked the key is ahead.
+ */
 export function keyStatus(record: KeyRecord, nowMs: number): 'valid' | 'revoked' | 'expired' {
   if (record.revoked_at !== undefined) return 'revoked';
   if (record.expires_at !== undefined && Date.parse(record.expires_at) <= nowMs) return 'expired';
@@ -135,7 +138,7 @@ export async function openKeys(options: {
   function learn(keyHash: string, revision: number, value: Uint8Array | undefined): void {
     if (revision < (known.get(keyHash)?.revision ?? 0)) return;
     const record = value === undefined ? undefined : parseValue(KeyRecord, value);
-    // An unreadable record counts as an unknown key; the log tells the operator.
+    // An unreadable record counts as an unknown key and is logged.
     if (value !== undefined && record === undefined) {
       logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
     }

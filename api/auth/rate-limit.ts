@@ -4,7 +4,7 @@
  * `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers. Every SHARE_MS, each api process reports the requests
  * that it admitted. The other processes deduct them from their own buckets, which may go into debt. In any t seconds, n
  * processes admit at most rate · t + n · rate requests of a key or account, and on average never more than the rate, except
- * while NATS is away. Each process counts addresses on its own.
+ * while NATS is unavailable. Each process counts addresses on its own.
  */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';

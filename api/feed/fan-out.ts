@@ -77,7 +77,7 @@ export class FanOut implements LogSink {
       clearInterval(heartbeats);
       this.listeners.delete(listener);
       this.#unlist(listener);
-      // It is counted here from now on, and not once it is gone, because a total must not fall in between.
+      // Count it now instead of when its connection has closed, because a total must never decrease.
       this.#events += listener.delivered;
       this.#gaps += listener.gaps;
     });

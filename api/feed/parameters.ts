@@ -1,4 +1,4 @@
-/** What the parameters of the order feed are made of: lists, decimals and their limits. */
+/** Schemas of the order feed's parameters: lists and decimals, with their limits. */
 import { z } from 'zod';
 import { parseMarketKey } from '../http/parameters.ts';
 

@@ -1,4 +1,4 @@
-/** Who sends a request: what authentication found out, for every part of the api. */
+/** The caller of a request, as authentication determined it, for every part of the api. */
 import type { Response } from 'express';
 import { z } from 'zod';
 

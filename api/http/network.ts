@@ -1,4 +1,4 @@
-/** What counts as one client. */
+/** The addresses that count as one client. */
 
 /** An IPv4 address, or the /64 network of an IPv6 address, because one client usually has a whole /64. */
 export function networkOf(ip: string): string {

@@ -40,7 +40,7 @@ export function refuseMethod(allow: string): RequestHandler {
   };
 }
 
-/** Handles one request; reads are given up when the client disconnects. */
+/** Handles one request; reads are aborted when the client disconnects. */
 function handlerOf<Call extends Context>(
   endpoint: Endpoint<Call>,
   shared: Omit<Call, keyof CallerContext>,

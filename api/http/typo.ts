@@ -23,8 +23,8 @@ export function isOneTypo(one: string, other: string): boolean {
 const TYPO_LENGTH_MIN = 4;
 
 /**
- * Throws Problem 400 for a parameter that is one typo, a capital or an underscore away from a known one: the request would
- * get an answer to another question. Other unknown parameters are ignored.
+ * Throws Problem 400 for a parameter that is one typo, a capital or an underscore away from a known one, because ignoring
+ * it would answer a different question. Other unknown parameters are ignored.
  */
 export function refuseMisspelt(known: readonly string[], given: readonly string[]): void {
   const issues = given.flatMap((name) => {

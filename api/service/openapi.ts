@@ -50,7 +50,7 @@ export type SampledRequest = {
   readonly isStream: boolean;
 };
 
-/** What the document has beside what the endpoints say of themselves. */
+/** The parts of the document that do not come from the endpoints. */
 type Additions = {
   readonly guides: readonly { readonly title: string; readonly path: string }[];
   readonly samplesOf: (request: SampledRequest) => readonly CodeSample[];

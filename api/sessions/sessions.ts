@@ -146,7 +146,7 @@ export class Sessions {
     return sessions;
   }
 
-  /** Throws Problem 403 if a quota of the tier is used up, and stays so for REPLACED_MS_MAX. */
+  /** Throws Problem 403 if a quota of the tier is still used up after REPLACED_MS_MAX. */
   async open(caller: Caller, streamId: string | null): Promise<OpenSession> {
     const giveUpAtMs = performance.now() + REPLACED_MS_MAX;
     for (;;) {

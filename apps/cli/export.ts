@@ -156,7 +156,7 @@ const IN_MARKET = `(condition_id = lower({market:String}) OR condition_id IN (
 const UINT32_MAX = 4_294_967_295;
 /** Limits that a shorter period avoids. */
 const LIMITS = /TOO_MANY_ROWS_OR_BYTES|TIMEOUT_EXCEEDED|MEMORY_LIMIT_EXCEEDED/;
-/** What lets the same query through later. */
+/** Errors after which the same query can succeed later. */
 const PASSING = /QUOTA_EXCEEDED|TOO_MANY_SIMULTANEOUS_QUERIES/;
 
 /**

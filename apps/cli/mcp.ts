@@ -20,7 +20,8 @@ Exits at the end of its input.`,
   examples: ['mcp'],
   async run({ access, signal, write, note }) {
     const { url, key } = access();
-    // The api answers /mcp to nobody without one; say so at the start, not with every message.
+    // The api requires a key for /mcp. Report a missing one at startup instead of with every
+    // message.
     if (key === '') throw new UsageError('no API key: set FILLSTREAM_KEY or use --key-file FILE');
     const answering = new Set<Promise<void>>();
     for await (const line of createInterface({ input: process.stdin, signal })) {

@@ -1,6 +1,6 @@
 /**
- * `npm run client:build`: makes what the package holds beside its README: one JavaScript file without dependencies,
- * the declarations, and the licence. `npm pack` in this folder runs it first.
+ * `npm run client:build`: builds the contents of the package: one JavaScript file without dependencies, the
+ * declarations, and the licence. `npm pack` in this folder runs it first.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

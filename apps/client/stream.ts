@@ -114,8 +114,8 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
             askedMs = block.retryMs ?? askedMs;
             const event = this.#take(block);
             if (event?.type === 'end') {
-              // A server that ends the stream also says when to reconnect. What it says when a stream opens is for
-              // EventSource: after a mere cut, this client resumes sooner.
+              // A server that ends the stream also sends a delay before reconnecting. The delay sent when a stream
+              // opens is for EventSource: after a lost connection, this client resumes sooner.
               retryMs = askedMs;
               if (event.data.reason === 'quota_used_up') this.#wasServed = false;
               error = new ConnectionError(`the server ended the stream: ${event.data.reason}`);

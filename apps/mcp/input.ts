@@ -1,8 +1,8 @@
 /**
  * The arguments of a tool. Models do not keep to a schema exactly: they send numbers as text, ids as numbers, one entry
- * where a list is expected, and null or "" for what they leave out. These mean one thing, so they are understood; the
- * schema that a model reads shows only the usual type. An unknown name is refused, because a filter that is ignored
- * gives an answer to another question.
+ * where a list is expected, and null or "" for what they leave out. These are unambiguous, so they are accepted; the
+ * schema that a model reads shows only the usual type. An unknown name is rejected, because ignoring a filter would
+ * answer a different question.
  */
 import { z } from 'zod';
 import { DECIMAL, flag } from '../../api/http/parameters.ts';

@@ -299,7 +299,7 @@ function spacing(times: ArrayLike<number>): number {
   return times.length < 2 ? 3_600 : (times[1] ?? 0) - (times[0] ?? 0);
 }
 
-/** The price axis: with a margin around the prices, room for the volume below, and nothing beyond 0 and 100. */
+/** The range of the price axis: a margin around the prices, room for the volume below, at most 0 to 100. */
 function centsRange(low: number | null, high: number | null): [number, number] {
   const [least, most] = [low ?? 0, high ?? 100];
   const range = Math.max(CENTS_MIN, most - least);

@@ -95,7 +95,10 @@ export function MarketTape({
   );
 }
 
-/** How many matches are newer than those shown. The stream has them all; without it, the API's newest tell. */
+/**
+ * How many matches are newer than those shown, counted in the stream, or in the API's newest matches if there is no
+ * stream.
+ */
 function waitingOf(
   rows: readonly Row[],
   newest: readonly Match[],

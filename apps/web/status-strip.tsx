@@ -149,7 +149,7 @@ async function read(gone: AbortSignal): Promise<void> {
     if (gone.aborted) return;
     if (late.aborted) problem.value = 'the service does not answer';
     else if (!(error instanceof FillstreamError)) throw error;
-    // The page itself asked too often, which says nothing about the service.
+    // The page has sent too many requests, which says nothing about the service.
     else if (error.status !== 429) {
       problem.value =
         error instanceof ConnectionError ? 'the service cannot be reached' : error.message;

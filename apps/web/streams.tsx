@@ -298,7 +298,7 @@ function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => vo
       ? { ...EMPTY, addresses: query.value.get('addresses') ?? '' }
       : textsOf(stream),
   );
-  /** What the stream had when the form opened, or was saved last: what is still the same is not sent. */
+  /** The stream's values when the form was opened or last saved. Unchanged values are not sent. */
   const saved = useRef(texts);
   const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
   const [busy, setBusy] = useState(false);

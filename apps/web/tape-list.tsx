@@ -277,7 +277,7 @@ export function useHeld() {
   const release = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => () => clearTimeout(release.current), []);
   const section = useRef<Element | undefined>(undefined);
-  // Only Chromium tells that the focus left with an element that was removed.
+  // Only Chromium sends an event when the focused element is removed.
   useEffect(() => {
     if (section.current?.contains(document.activeElement) === false) setFocused(false);
   });

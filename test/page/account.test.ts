@@ -39,7 +39,7 @@ describe('the key', () => {
     await page.locator('.quotas').waitFor();
   });
 
-  test('without one everything is shown that the demo tier may read, from a shared link too', async () => {
+  test('without one, shows everything that the demo tier may read, also from a shared link', async () => {
     const watched = await stage.at('/?time_frame=7D', { key: '' });
     const { page } = watched;
     const traders = await agree(async () => {
@@ -59,7 +59,7 @@ describe('the key', () => {
     await page.locator('tr[data-cursor]').first().waitFor();
   });
 
-  test('is in a tab that is opened from another, and forgotten in both', async () => {
+  test('is available in a tab opened from another one, and removed from both', async () => {
     const { page } = await stage.at('/manage/streams');
     await page.locator('.quotas').waitFor();
     const [other] = await Promise.all([
@@ -150,7 +150,7 @@ test('streams: created, changed, watched, disabled and deleted, as the API has t
   await save();
   await expectText(stream.locator('.tags'), 'every match');
 
-  // What another program changes while the form is open stays, and only the name is sent.
+  // Only the name is sent, so changes by another program while the form is open are kept.
   await edit();
   const [{ id } = { id: '' }] = await streams();
   const changed = await fetch(`${stage.url}/streams/${id}/subscription`, {
@@ -180,14 +180,14 @@ test('streams: created, changed, watched, disabled and deleted, as the API has t
   await stream.waitFor({ state: 'detached' });
   expect(await streams()).toEqual([]);
 
-  // A service that hangs is reported, although the page asks again more often than that.
+  // A service that hangs is reported, although the page sends requests more often than that.
   await page.route(`${stage.url}/streams`, () => undefined);
   await expectText(page.getByRole('alert'), 'has not answered within 8 s');
   await page.unroute(`${stage.url}/streams`);
   await page.getByRole('alert').waitFor({ state: 'detached' });
 });
 
-test('the status strip: how old everything is, and what is wrong in words', async () => {
+test('the status strip shows the age of everything, and problems in words', async () => {
   const watched = await stage.at('/manage/streams');
   const { page } = watched;
   const strip = page.locator('.strip');
@@ -199,11 +199,11 @@ test('the status strip: how old everything is, and what is wrong in words', asyn
     expect(shown).toMatch(/feed\s.*projection\s/s);
   });
   await expectText(strip, '● live');
-  // That the page asked too often is no fault of the service.
+  // Too many requests by the page are not a fault of the service.
   await page.route('**/v2/status', (route) =>
     route.fulfill({ status: 429, json: { message: 'too many requests' } }),
   );
-  // The page has dealt with an answer before it asks again.
+  // The page processes a response before it sends the next request.
   for (let n = 0; n < 2; n += 1) await page.waitForResponse('**/v2/status');
   expect(await strip.innerText()).toContain('● live');
   await page.unroute('**/v2/status');
@@ -225,7 +225,7 @@ test('the API reference, light and dark: every operation, from this host alone, 
   }
   expect(errors).toEqual([]);
   const path = '/v1/analytics/leaderboard';
-  // The viewer's own sample stands where the key belongs.
+  // The viewer shows its own sample in place of the key.
   await page.getByPlaceholder('QUxM').fill(stage.key);
   await page.getByRole('button', { name: `Test Request (get ${path})` }).click();
   const answer = page.waitForResponse(stage.url + path);
@@ -243,7 +243,7 @@ test('a trader and a market also have the addresses of the API', async () => {
   await expectText(page.locator('h1'), markets[0]?.market.question ?? '');
 });
 
-test('an unknown address is said in the frame of the page, and answered with 404', async () => {
+test('an unknown address returns 404, with a message in the frame of the page', async () => {
   const { page } = await stage.at('/');
   const answer = await page.goto(`${stage.url}/no/such/view`);
   expect(answer?.status()).toBe(404);

@@ -1,8 +1,7 @@
 /**
  * A hostile web page in the reader's browser, against every port that `npm start` listens on: by images,
  * scripts, forms, fetches and sockets from another site, and by a name that the attacker points at loopback.
- * Nothing is read, and nothing is changed. (The API's public pages may be read under any name; what needs a
- * key stays closed.)
+ * It must not read or change anything. (Paths that need no key may be read under any host name.)
  */
 import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
@@ -20,7 +19,7 @@ const PAGE = join(import.meta.dirname, 'attack.html');
 const EVIL = 'evil.example';
 /** Parts of `npm start` that listen; chain, metadata API and metrics have ports of their own. */
 const PORTS_MIN = 8;
-/** Of an attack on one port; it ends earlier if all its requests have an answer. */
+/** Time limit of an attack on one port; it ends earlier if all its requests have a response. */
 const ROUND_MS = 6_000;
 
 type Port = { readonly address: string; readonly port: number };
@@ -160,7 +159,7 @@ function socketsOf(pid: number): readonly string[] {
   });
 }
 
-/** '' where the file is closed meanwhile. */
+/** '' if the file was closed meanwhile. */
 function readlinkOf(path: string): string {
   try {
     return readlinkSync(path);

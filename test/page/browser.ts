@@ -1,6 +1,6 @@
 /**
- * Debian's Chromium under Playwright, and what every test of the page watches: nothing may be asked
- * of another host, and nothing may go wrong in the console. Screenshots go to `.cache/screenshots`.
+ * Debian's Chromium under Playwright, and the checks of every test of the page: no requests to
+ * another host, and no errors in the console. Screenshots go to `.cache/screenshots`.
  */
 import { accessSync, constants, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ const CANDIDATES = [
 ];
 export const SCREENSHOTS = join(import.meta.dirname, '../../.cache/screenshots');
 
-/** Path of the browser; undefined, and said why, where there is none. */
+/** Path of the browser; if there is none, prints the reason and returns undefined. */
 export const CHROMIUM = CANDIDATES.find((path) => path !== '' && isExecutable(path));
 export const MISSING =
   'Chromium is missing: `apt-get install chromium`, or set CHROMIUM_BIN to the path of one';
@@ -32,7 +32,7 @@ export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: CHROMIUM ?? '', args: SWITCHES });
 }
 
-/** What a page did that it must not, and the last answer to each of its requests. */
+/** A page's violations, and the last response to each of its requests. */
 export type Watched = {
   readonly page: Page;
   readonly foreign: string[];
@@ -40,8 +40,8 @@ export type Watched = {
   /** URLs of all requests. */
   readonly urls: string[];
   /**
-   * JSON of the newest answer of this path: with a query of exactly that one, without of any, and of
-   * what ends in a slash of any path below.
+   * JSON of the newest response of this path. With a query, the query must be equal; without one,
+   * any query matches. A path that ends in a slash matches all paths below it.
    */
   answer<Answer>(path: string): Answer;
   close(): Promise<void>;
@@ -54,14 +54,14 @@ export async function open(
   options: {
     readonly key?: string;
     readonly path?: string;
-    /** Whether its time can be moved on. */
+    /** Whether the test can advance its clock. */
     readonly clock?: boolean;
   } & BrowserContextOptions = {},
 ): Promise<Watched> {
   const { key = '', path = '/', clock = false, ...context } = options;
   const own = await browser.newContext({
     viewport: { width: 1440, height: 900 },
-    // What fades in has less contrast at first.
+    // Elements that fade in have less contrast at first.
     reducedMotion: 'reduce',
     ...context,
   });
@@ -86,7 +86,7 @@ export async function open(
   page.on('response', async (response) => {
     if (!response.headers()['content-type']?.startsWith('application/json')) return;
     const { pathname, search } = new URL(response.url());
-    // A request that the page gave up has no body.
+    // A request that the page aborted has no body.
     const body = await response.json().catch(() => undefined);
     if (body === undefined) return;
     answers.delete(pathname + search);

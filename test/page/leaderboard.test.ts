@@ -1,4 +1,4 @@
-/** The leaderboard's figures are the API's, and its controls do what they say. */
+/** The leaderboard shows the API's figures, and its controls do what their labels say. */
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { LeaderboardV1 } from '../../apps/client/index.ts';
 import type { Watched } from './browser.ts';
@@ -9,7 +9,7 @@ import { useStage } from './stage.ts';
 const stage = useStage();
 
 describe('the leaderboard', () => {
-  test('shows what the API answers, for each setting, and keeps settings in its address', async () => {
+  test('shows the response of the API for each setting, and keeps settings in the URL', async () => {
     const watched = await stage.at('/leaderboard?time_frame=7D');
     const { page } = watched;
     await expectBoard(watched, 'time_frame=7D&sort_by=pnl&order=desc&tag=all&offset=0');
@@ -65,7 +65,7 @@ describe('the leaderboard', () => {
     expect(seen.length).toBeGreaterThan(60);
   });
 
-  test('opens with one request, also if the status arrives before its answer', async () => {
+  test('opens with one request, even if the status arrives before its response', async () => {
     const { page, urls } = await stage.at('/llms.txt', { key: '' });
     const asked = Promise.withResolvers<void>();
     await page.route('**/v1/analytics/leaderboard?*', async (route) => {
@@ -79,7 +79,7 @@ describe('the leaderboard', () => {
     expect(urls.filter((one) => one.includes('/v1/analytics/leaderboard'))).toHaveLength(1);
   });
 
-  test('turns no page while the answer for other settings is awaited', async () => {
+  test('does not turn pages while it waits for the response to other settings', async () => {
     const { page } = await stage.at('/leaderboard?time_frame=30D&limit=20');
     const isStale = () => page.getByRole('button', { name: 'Next' }).getAttribute('aria-disabled');
     await expect.poll(isStale).toBe('false');
@@ -101,7 +101,7 @@ describe('the leaderboard', () => {
     await expectText(page.locator('main'), '; a key above the demo tier shows them all.');
   });
 
-  test('says what the server says of a setting that it refuses, and of nobody', async () => {
+  test('shows the error of the server for a rejected setting, and that no trader matches', async () => {
     const { page } = await stage.at('/leaderboard?time_frame=1H&min_win_rate=101');
     await expectText(page.getByRole('alert'), 'min_win_rate: got "101"');
     await page.goto(`${stage.url}/leaderboard?time_frame=1H&min_market_count=100000`);

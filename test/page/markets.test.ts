@@ -1,4 +1,4 @@
-/** Home, the list of markets, a market, and the palette that finds them: every figure is the API's. */
+/** Home, the list of markets, a market, and the palette: every figure comes from the API. */
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import type {
@@ -33,7 +33,7 @@ async function firstBy(settings: string): Promise<Entry> {
   return first;
 }
 
-test('home: what trends, rises, falls and closes, who leads, and the biggest trades are those of the API', async () => {
+test('home: trending, rising, falling and closing markets, top traders and biggest trades are those of the API', async () => {
   const watched = await stage.at('/');
   const { page } = watched;
   const parts = {
@@ -116,7 +116,7 @@ test('markets: filters, sorts and pages are those of the API, by mouse and keybo
   expect(page.url()).toContain('/market/');
 });
 
-test('markets: Previous shows the page before, also after going back in the browser', async () => {
+test('markets: Previous shows the previous page, also after going back in the browser', async () => {
   const { page } = await stage.at('/leaderboard');
   // However many markets there are, each page has a next one.
   await page.route('**/v2/markets?*', async (route) => {
@@ -139,7 +139,7 @@ test('markets: Previous shows the page before, also after going back in the brow
   await turn('Previous', '');
 });
 
-test('markets: what a filter is refused for is said, what is shown then is grey, and can be tried again', async () => {
+test('markets: a rejected filter shows the error, greys out the old rows, and can be retried', async () => {
   const { page } = await stage.at('/markets?status=all');
   await page.locator('.market-table tbody tr').first().waitFor();
   await page.getByLabel('Words').fill(Array.from({ length: 33 }, (_, i) => `word${i}`).join(' '));
@@ -346,7 +346,7 @@ async function expectMatches(watched: Watched, path: string): Promise<void> {
 describe('the palette', () => {
   const field = (page: Page) => page.getByRole('combobox', { name: 'Market, trader' });
 
-  test('finds a market by words, opens it, and has it among the recent ones', async () => {
+  test('finds a market by words, opens it, and lists it as recent', async () => {
     const { market } = await firstBy('sort_by=volume_24h&tag=politics');
     const { page } = await stage.at('/following');
     await page.keyboard.press('Control+k');
@@ -378,7 +378,7 @@ describe('the palette', () => {
     const { traders } = await stage.get<Leaderboard>('/v2/analytics/leaderboard?limit=20');
     const known = traders.find(({ profile }) => profile.name !== '')?.profile;
     if (known === undefined) throw new Error('no trader of the leaderboard has a name');
-    // Which traders there are is up to a minute old.
+    // The list of traders is up to a minute old.
     await expect
       .poll(
         async () => {
@@ -404,7 +404,7 @@ describe('the palette', () => {
     await expectText(recent.first(), known.name);
   });
 
-  test('Enter before the answer opens the first that is found; Escape closes; nothing found is said', async () => {
+  test('Enter before the response opens the first result; Escape closes; an empty result is reported', async () => {
     const { market } = await busiest();
     const { page } = await stage.at('/following');
     await page.keyboard.press('/');
@@ -423,7 +423,7 @@ describe('the palette', () => {
     await page.keyboard.press('Control+k');
     // The market, among the recent ones.
     await page.getByRole('option').first().waitFor();
-    // The next key comes before the browser tells that the palette is closed.
+    // The next key arrives before the browser's event that the palette is closed.
     await page.evaluate(`(async () => {
       document.querySelector('#found [role=option]').click();
       for (let n = 0; n < 9; n += 1) await null;
@@ -435,7 +435,7 @@ describe('the palette', () => {
     await field(page).waitFor({ state: 'detached' });
   });
 
-  test('opens what is pasted: an address, a condition id, a link', async () => {
+  test('opens pasted text: an address, a condition id, a link', async () => {
     const { market } = await busiest();
     const address = await stage.leader();
     const permissions = ['clipboard-read', 'clipboard-write'];

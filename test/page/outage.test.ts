@@ -11,7 +11,7 @@ import { expectText, position, rowCount, scrollTo, texts } from './seen.ts';
 import { ARGS } from './service.ts';
 import { useStage } from './stage.ts';
 
-/** Longer than the page lets a connection be silent. */
+/** Longer than the page accepts silence on a connection. */
 const SLEPT_MS = 120_000;
 const SETTLED_ROWS = 21;
 
@@ -47,14 +47,14 @@ test('continues where it was after the machine slept, and says so', async () => 
   await asleep(page, () => page.clock.fastForward(SLEPT_MS));
   await expectText(page.locator('.stream-notice.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
   await page.getByRole('button', { name: 'Dismiss' }).click();
-  // The count of what was missed goes on for some seconds.
+  // The number of missed matches is shown for some seconds.
   await page.clock.runFor(2_000);
   expect(await page.locator('.stream-notice').count()).toBe(0);
   await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(SETTLED_ROWS);
   await expectWhole(page);
 });
 
-/** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
+/** Nothing reaches a machine that sleeps, so pause the api while the clock continues. */
 async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
   const api = service.pidOf('api');
   process.kill(api, 'SIGSTOP');
@@ -71,13 +71,13 @@ async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Holds the rows of a tape against the feed, read again: none is lost, doubled or struck wrongly. */
+/** Compares the rows of a tape with the feed, read again: none is missing, repeated or wrongly struck through. */
 async function expectWhole(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Pause' }).click();
   // Until the first rows are settled: final blocks follow some seconds behind.
   await expect.poll(() => pendingAmongOldest(page), { timeout: 60_000 }).toBe(0);
   const rows = await allRows(page);
-  // What the page received until it was read through comes before its next match.
+  // Everything that the page received before it was read completely comes before its next match.
   const latest = await position(page);
   await expect.poll(() => position(page)).not.toBe(latest);
   const [after = '', last = ''] = [rows.at(-1)?.position, rows[0]?.position];
@@ -112,7 +112,7 @@ async function replay({ after, last, end }: Readonly<Record<'after' | 'last' | '
     initialLastEventId: after,
   });
   const replayed: (LabelledMatch & { position: string })[] = [];
-  /** Transactions of which a match was voided up to the end, with the position at which that was sent first. */
+  /** Transactions with a match that was voided up to the end, with the position of the first void event. */
   const voided = new Map<string, bigint>();
   for await (const { id: position = '', event, data } of source) {
     if (position === '') continue;
@@ -144,7 +144,7 @@ type Shown = {
   readonly struck: boolean;
 };
 
-/** Whether there is a row in the middle of what is seen of the tape, and not only the space of one. */
+/** Whether a row is rendered in the middle of the visible part of the tape, not only its space. */
 const IS_BUILT = `(() => {
   const { x, y, width, height } = document.querySelector('.tape-scroll').getBoundingClientRect();
   const there = document.elementFromPoint(x + width / 2, y + height / 2);

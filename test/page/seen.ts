@@ -1,15 +1,15 @@
-/** What a reader sees on the page: texts of tables, and the rows of a tape. */
+/** Reads what the page shows: texts of tables, and the rows of a tape. */
 import type { Locator, Page } from 'playwright-core';
 import { expect, vi } from 'vitest';
 import type { Watched } from './browser.ts';
 
-/** What of a table's row these tests read; the types of the browser are not those of Node. */
+/** The part of a table row that these tests read, because Node has no types of the browser. */
 type TableRow = {
   readonly cells: Iterable<{ readonly innerText: string }>;
   readonly dataset: { readonly cursor?: string };
 };
 
-/** From now on, the document says that its data is not simulated, as on a real chain. */
+/** From now on, the document declares that its data is not simulated, as on a real chain. */
 export async function asOnRealChain(page: Page): Promise<void> {
   await page.route(
     (url) => !url.pathname.startsWith('/v'),
@@ -31,7 +31,7 @@ export async function texts(rows: Locator): Promise<string[][]> {
   );
 }
 
-/** The table shows in these columns what `rows` makes of the page's newest answer, which is returned. */
+/** Expects that the table shows in these columns what `rows` computes from the page's newest response, which it returns. */
 export async function compareRows<Answer>(
   { page, answer }: Watched,
   path: string,
@@ -45,21 +45,21 @@ export async function compareRows<Answer>(
   return newest;
 }
 
-/** `compareRows`, as soon as both are of the same moment. */
+/** Repeats `compareRows` until table and response are of the same moment. */
 export function expectRows<Answer>(
   ...table: Parameters<typeof compareRows<Answer>>
 ): Promise<Answer> {
   return agree(() => compareRows(...table));
 }
 
-/** Scrolls the tape to so many pixels from its top. */
+/** Scrolls the tape to this many pixels from its top. */
 export async function scrollTo(page: Page, top: number): Promise<void> {
   await page.locator('.tape-scroll').evaluate((element, to) => {
     (element as unknown as { scrollTop: number }).scrollTop = to;
   }, top);
 }
 
-/** Holds as soon as what is shown and what was answered last are of the same moment. */
+/** Passes as soon as the page shows its newest response. */
 export function agree<Value>(check: () => Promise<Value>): Promise<Value> {
   return vi.waitFor(check, { timeout: 120_000, interval: 100 });
 }
@@ -75,13 +75,13 @@ export async function rowCount(page: Page): Promise<number> {
   return Number(/([\d,]+) rows/.exec(text)?.[1]?.replaceAll(',', '') ?? 0);
 }
 
-/** Of the newest match that the page received. */
+/** Transaction of the newest match that the page received. */
 export async function position(page: Page): Promise<string> {
   const text = await page.locator('[data-stream]').innerText();
   return /cursor (\d+)/.exec(text)?.[1] ?? '';
 }
 
-/** Of the rows that are built, newest first. */
+/** Transactions of the rendered rows, newest first. */
 export async function positions(page: Page): Promise<string[]> {
   return await page
     .locator('tr[data-cursor]')

@@ -3,7 +3,7 @@ import type { TestProject } from 'vitest/node';
 import { type Service, startService, temporaryDirectory } from '../support/service.ts';
 import { CHROMIUM, MISSING } from './browser.ts';
 
-/** What a test needs to reach a service. */
+/** How a test reaches a service. */
 export type Place = Pick<Service, 'ready' | 'env'>;
 
 declare module 'vitest' {

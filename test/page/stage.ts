@@ -1,6 +1,6 @@
 /**
  * The stage of the page's tests: a running service, a browser and an account for each file, and after each
- * test a look at what a page must never do.
+ * test a check for what a page must never do.
  */
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject } from 'vitest';
@@ -16,15 +16,15 @@ import { CHROMIUM, launch, MISSING, open, type Watched } from './browser.ts';
 import { agree } from './seen.ts';
 import type { Place } from './service.ts';
 
-/** What Chromium itself writes of an answer that is an error, and of a server that is gone. */
+/** Chromium's own messages about an error response and an unreachable server. */
 const NETWORK_ERROR = /^Failed to load resource: /;
 
-/** For the tests of the file that calls it: on the service that all files share, or on one's own. */
+/** Call it once in a test file. Uses the service that all files share, or one of its own. */
 export function useStage(place: () => Place = () => inject('place')) {
   let browser: Browser;
   let key: string;
   let tab: Watched | undefined;
-  // Found once: any trader who was fit for the tests stays so.
+  // Searched for once, because a suitable trader remains suitable.
   let leader: string | undefined;
   let leaders: readonly string[] | undefined;
 
@@ -53,14 +53,14 @@ export function useStage(place: () => Place = () => inject('place')) {
       });
       return issued;
     },
-    /** A tab of its own session at this path, with the key unless another is given. */
+    /** Opens a tab in a new session at this path, by default with the account's key. */
     async at(path: string, options: Parameters<typeof open>[2] = {}): Promise<Watched> {
       tab = await open(browser, stage.url, { key, path, ...options });
       return tab;
     },
     /**
-     * Address of the best trader of the longest time frame who was active in three hours and has a market
-     * resolved: what the tests step through. The very best may have traded once.
+     * Address of the best trader of the longest time frame who was active in three hours and has a
+     * resolved market, for tests that page through them. The very best may have traded only once.
      */
     async leader(): Promise<string> {
       leader ??= await findLeader();

@@ -1,4 +1,4 @@
-/** The tape shows what the feed tells, and stands still while it is read. */
+/** The tape shows the events of the feed, and does not move while the user reads it. */
 import { expect, test } from 'vitest';
 import type {
   LeaderboardV1,
@@ -26,7 +26,7 @@ const stage = useStage();
 /** A match of a trader who trades nowhere else. */
 const ownMatch = match(1, { txHash: hash(77), detectedAtMs: Date.now() });
 
-test('strikes a void match through, says why, and takes that back', async () => {
+test('strikes a void match through, shows the reason, and undoes both if it is restored', async () => {
   const { page } = await stage.at(`/tape?traders=${ownMatch.taker.trader.address}`);
   await page.locator('[data-stream=live]').waitFor();
   const row = page.locator('tr[data-cursor]');
@@ -43,7 +43,7 @@ test('strikes a void match through, says why, and takes that back', async () => 
   expect((await struck(row))[0]).toBe(false);
 });
 
-test('stands still while it is paused or scrolled, and continues with what came meanwhile', async () => {
+test('holds still while it is paused or scrolled, and then continues with the missed matches', async () => {
   const { page } = await stage.at('/tape');
   await page.locator('tr[data-cursor]').nth(30).waitFor();
   await page.keyboard.press(' ');
@@ -62,7 +62,7 @@ test('stands still while it is paused or scrolled, and continues with what came 
   await expect.poll(() => page.locator('button.fresh').count()).toBe(0);
 });
 
-test('shows only what its filters let through, by the server, and what a match consists of', async () => {
+test('shows only matches that pass the filters at the server, and the details of a match', async () => {
   const watched = await stage.at('/tape?min_usdc=50&min_price=50');
   const { page } = watched;
   await page.locator('tr[data-cursor]').nth(4).waitFor();
@@ -109,7 +109,7 @@ test.each([
   const recent = `/v2/recent_matches?traders=${addresses.join(',')}&limit=200`;
   const { events } = await stage.get<RecentMatches>(recent);
   const matches = events.filter(({ type }) => type === 'order');
-  // Trades do not tell which match of a transaction they belong to.
+  // Trades do not contain which match of a transaction they belong to.
   const alone = [...Map.groupBy(matches, ({ data }) => data.tx_hash)].flatMap(([txHash, own]) =>
     own.length === 1 ? own.map(({ cursor }) => [cursor, txHash] as const) : [],
   );
@@ -153,9 +153,9 @@ test.each([
   expect(makers).toBeGreaterThan(0);
 });
 
-test('opens with the newest matches that fit, and the row pointed at stays while the tape moves', async () => {
+test('opens with the newest matches that pass, and keeps the row under the pointer in place', async () => {
   const { page } = await stage.at('/tape');
-  // As many as have arrived; more than a moment of live trading.
+  // All that have arrived, which is more than a moment of live trading.
   await expect.poll(() => rowCount(page)).toBeGreaterThanOrEqual(50);
   const rows = page.locator('tr[data-cursor]');
   const scroller = await page.locator('.tape-scroll').boundingBox();
@@ -220,19 +220,19 @@ test('a row by Ctrl-click on its market opens that in a new tab, by keyboard the
   expect(await faults(page)).toEqual([]);
 });
 
-test('presets, saved filters, and only what is final', async () => {
+test('has presets, saved filters, and a switch for final matches only', async () => {
   const { page } = await stage.at('/tape');
   await page.getByRole('button', { name: 'Final only' }).click();
   await page.locator('tr[data-cursor]').nth(5).waitFor();
   const states = (await texts(page.locator('tr[data-cursor]'))).map(([, state]) => state);
   expect(new Set(states)).toEqual(new Set(['✓ final']));
-  // What becomes final while the tape is paused moves nothing.
+  // Matches that become final while the tape is paused do not move rows.
   await page.getByRole('button', { name: 'Pause' }).click();
   const shown = await positions(page);
   const before = await rowCount(page);
   await expect.poll(() => rowCount(page)).toBeGreaterThan(before + 10);
   expect(await positions(page)).toEqual(shown);
-  // Other filters fill the list once; then it stands still again.
+  // A change of filters fills the list once; then it holds still again.
   await page.getByRole('button', { name: 'Large' }).click();
   await page.locator('tr[data-cursor]').first().waitFor();
   await page.getByRole('button', { name: 'All' }).click();
@@ -277,7 +277,7 @@ test('presets, saved filters, and only what is final', async () => {
   );
 });
 
-test('counts what is new by the clock of the server, if that of the visitor is an hour ahead', async () => {
+test('counts new matches by the clock of the server, if that of the visitor is an hour ahead', async () => {
   const { page } = await stage.at('/llms.txt', { key: '', clock: true });
   await page.clock.setSystemTime(Date.now() + 3_600_000);
   await page.goto(`${stage.url}/tape#key=${stage.key}`);
@@ -287,7 +287,7 @@ test('counts what is new by the clock of the server, if that of the visitor is a
 test('is no longer held once the row that had the focus is gone', async () => {
   const { page } = await stage.at('/tape');
   await expect.poll(() => rowCount(page)).toBeGreaterThanOrEqual(150);
-  // Other browsers than Chromium do not tell.
+  // Other browsers than Chromium do not send an event.
   await page.evaluate(
     `addEventListener('focusout', (event) => event.stopImmediatePropagation(), true)`,
   );
@@ -299,7 +299,7 @@ test('is no longer held once the row that had the focus is gone', async () => {
   await page.locator('.held').waitFor({ state: 'detached' });
 });
 
-test('the matches of a market: while they are held, all that come are counted, and states change', async () => {
+test('the matches of a market: while they are held, new ones are counted, and states change', async () => {
   // One that no other file looks at.
   const { markets } = await stage.get<Markets>('/v2/markets?limit=9');
   const conditionId = (markets.at(-1)?.market.condition_id ?? '0x') as `0x${string}`;
@@ -321,7 +321,7 @@ test('the matches of a market: while they are held, all that come are counted, a
   expect(Number(/· (\d+) new/.exec(await state.innerText())?.[1])).toBeGreaterThanOrEqual(60);
 });
 
-test('alerts go on if the browser refuses a notification', async () => {
+test('alerts continue if the browser rejects a notification', async () => {
   const { address } = ownMatch.taker.trader;
   const localStorage = [
     { name: 'fillstream.alerts', value: 'on' },

@@ -1,4 +1,4 @@
-/** A trader and a market: every figure is the API's. */
+/** A trader's and a market's views: every figure comes from the API. */
 import type { Locator, Page } from 'playwright-core';
 import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
@@ -23,20 +23,20 @@ import { useStage } from './stage.ts';
 
 const stage = useStage();
 
-/** At least as long as the page waits until it reads a trader again. */
+/** At least the interval at which the page reloads a trader. */
 const REFRESH_MS = 15_000;
-/** By then what has come is drawn. */
+/** By then everything that was received is drawn. */
 const FRAME_MS = 100;
 const HOUR_MS = 3_600_000;
 const NEVER_TRADED = `0x${'0'.repeat(39)}1`;
 
-/** The hour that a chart tells of, Unix milliseconds. */
+/** The hour in the text of a chart, Unix milliseconds. */
 async function hourOf(slider: Locator): Promise<number> {
   const text = (await slider.getAttribute('aria-valuetext')) ?? '';
   return Date.parse(`${text.slice(0, 10)}T${text.slice(11, 19)}Z`);
 }
 
-/** Moves the pointer of a chart to the hour before the newest, and gives that hour. */
+/** Moves the pointer of a chart to the hour before the newest, and returns that hour. */
 async function leaveNewest(page: Page, slider: Locator): Promise<number> {
   await slider.focus();
   await page.keyboard.press('ArrowLeft');
@@ -46,7 +46,7 @@ async function leaveNewest(page: Page, slider: Locator): Promise<number> {
   return await hourOf(slider);
 }
 
-test('three traders are compared on a phone: found by touch and keyboard, and as the API has them', async () => {
+test('three traders are compared on a phone: found by touch and keyboard, with the figures of the API', async () => {
   const addresses = await stage.leaders();
   const [first = '', second = '', third = ''] = addresses;
   // As a visitor of the demo tier.
@@ -186,7 +186,7 @@ test('a trader: windows, tier, tags, markets and their fills are those of the AP
   await expect.poll(() => hourOf(slider)).toBe(hour - HOUR_MS);
 });
 
-/** What the list of markets shows is the API's answer to this. */
+/** The request whose response the list of markets must show. */
 function compareHistory(watched: Watched, address: string, asked: Record<string, string>) {
   const all = new URLSearchParams({ ...asked, order: 'desc', limit: '20' });
   const path = `/v2/traders/${address}/positions?${all}`;
@@ -198,7 +198,7 @@ function compareHistory(watched: Watched, address: string, asked: Record<string,
   );
 }
 
-test('a trader: open positions come first, and the equity is drawn, as the API has them', async () => {
+test('a trader: open positions come first, and the equity chart has the figures of the API', async () => {
   const address = await holder();
   const watched = await stage.at(`/trader/${address}`);
   const { page } = watched;
@@ -288,7 +288,7 @@ test('a trader: all trades, by side and size, are those of the API; the trader i
   expect(await recent.first().getAttribute('href')).toBe(`/trader/${address}`);
 });
 
-test('a trader: the star follows, and Following shows their tape and what they hold', async () => {
+test('a trader: the star follows, and Following shows their tape and positions', async () => {
   const address = await holder();
   const watched = await stage.at(`/trader/${address}`);
   const { page } = watched;
@@ -355,7 +355,7 @@ test('a trader: PnL by day is the sum of the hours that the API has, by months',
   /** Seconds since the epoch. */
   const startOf = (more: number) =>
     Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + more) / 1_000;
-  /** The month so many after this one is shown as the API has it; gives how many days have trades. */
+  /** Expects that this month (0 is the current one) is shown as the API has it; returns the number of days with trades. */
   const daysOf = async (more: number) => {
     const [from, end] = [startOf(more), startOf(more + 1)];
     let days = new Map<string, TraderHours['stats']>();
@@ -387,10 +387,10 @@ test('a trader: PnL by day is the sum of the hours that the API has, by months',
   expect(await daysOf(0)).toBeGreaterThanOrEqual(thisMonth);
 });
 
-test('a trader: the hour pointed at stays when another begins', async () => {
+test('a trader: the hour under the pointer stays when a new hour begins', async () => {
   const address = await stage.leader();
   const { page } = await stage.at('/', { clock: true });
-  // Until the page reads again it has the answer of an hour before; the newest comes first.
+  // Until the page reloads, it has the response of the previous hour. The newest comes first.
   let isEarlier = true;
   await page.route('**/hourly_stats?*', async (route) => {
     const response = await route.fetch();
@@ -418,7 +418,7 @@ test('a trader: the address is copied with its checksum', async () => {
   expect(await page.evaluate('navigator.clipboard.readText()')).toBe(getAddress(address));
 });
 
-test('following: a market that was resolved today has changed to what it pays', async () => {
+test('following: the change of a market that was resolved today ends at its payout', async () => {
   const { markets } = await stage.get<Markets>('/v2/markets?status=resolved&limit=100');
   let id = 0;
   for (const { market, mark } of markets) {

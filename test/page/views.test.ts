@@ -1,6 +1,6 @@
 /**
- * Every view, visited on a desktop and on a phone; and what a trader does here from one end to the other, with a
- * mouse, with the keyboard alone, and on a phone.
+ * Every view on a desktop and on a phone; and a trader's whole journey with a mouse, with the keyboard alone,
+ * and on a phone.
  */
 import type { Locator, Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
@@ -36,12 +36,12 @@ const VIEWS = Object.keys(READY) as View[];
 
 /** Less than a line of text. */
 const MOVED_PIXELS_MAX = 8;
-/** Of what the browser sums up; rows of tables apart. */
+/** Limit of the browser's sum of shifts, without rows of tables. */
 const SHIFT_MAX = 0.05;
-/** Their skeletons are as high as what they stand for, and no late line moves their controls. */
+/** Their skeletons are as high as their content, and no late line moves their controls. */
 const STILL: readonly View[] = ['home', 'markets', 'leaderboard'];
 
-/** Runs in a page before anything of its own: what moves up or down, and by how much of the screen. */
+/** Runs in a page before its own scripts: records what moves up or down, and by what share of the screen. */
 const WATCH = `
   globalThis.shift = 0;
   globalThis.moved = [];
@@ -66,7 +66,7 @@ describe.each([
   { device: 'phone', context: PHONE, schemes: ['light'] as const },
 ])('on a $device', ({ device, context, schemes }) => {
   test.each(VIEWS)(
-    '%s does not move while it loads, fits, and has no fault of accessibility',
+    '%s does not shift while it loads, fits the screen, and has no accessibility faults',
     async (view) => {
       const { page } = await visit(view, context);
       const overflow =
@@ -246,7 +246,7 @@ describe('finds a whale by name, sees what they hold, opens a market, watches it
   });
 });
 
-/** Who trades most just now, holds something that lasts, and is found by a name of their own. */
+/** The trader who trades most at present, has a position that lasts, and has a unique name. */
 async function findWhale() {
   const path = '/v2/analytics/leaderboard?sort_by=volume&time_frame=1H&limit=20';
   return await until(async () => {

@@ -1,7 +1,7 @@
 /**
- * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data of a
- * real devnet: look around and run the examples. What is refused: rules/analyst-guard.test.ts. What the examples
- * answer: rules/analyst-examples.test.ts.
+ * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data of a real
+ * devnet: look around and run the examples. Rejected statements: rules/analyst-guard.test.ts. Results of the
+ * examples: rules/analyst-examples.test.ts.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * Each parameter that /openapi.json documents of the analytics endpoints changes live answers as its
- * description says. What a parameter does is stated once by its name, so an endpoint that gains one is
- * held to it, and a parameter that nothing here knows fails.
+ * Each parameter that /openapi.json documents for the analytics endpoints changes live responses as
+ * its description says. The effect of a parameter is stated once by its name, so it also applies to
+ * endpoints that gain the parameter. A parameter without a stated effect fails.
  */
 import { beforeAll, expect, test } from 'vitest';
 import type { OpenApi, Operation } from '../../api/service/openapi.ts';
@@ -34,12 +34,12 @@ type Asked = {
   readonly next: string | undefined;
 };
 
-/** One operation as the effects see it. */
+/** One operation, for the effects. */
 type Subject = {
   readonly path: string;
-  /** The answer with these parameters, the path's filled in with what exists. */
+  /** The response with these parameters; those of the path have existing values. */
   readonly ask: (query: Query, values?: Query) => Promise<Asked>;
-  /** The longest answer that it has without the parameter. */
+  /** The longest response that it has without the parameter. */
   readonly whole: Asked;
 };
 
@@ -59,7 +59,7 @@ const endOf = (entry: Element) =>
 const atLeast = (field: string) => bound(field, 1);
 const atMost = (field: string) => bound(field, -1);
 
-/** The parameter keeps just the elements on its side of a value that divides them. */
+/** The parameter keeps exactly the elements on its side of a value that divides them. */
 function bound(field: string, sign: 1 | -1, unit = 1) {
   return async ({ ask }: Subject, name: string) => {
     const whole = await ask({ time_frame: '4H' });
@@ -77,7 +77,7 @@ function bound(field: string, sign: 1 | -1, unit = 1) {
   };
 }
 
-/** What each order sorts by, from the greatest; the first is the default. By the end of the path. */
+/** The sort key of each order, greatest first, by the end of the path. The first order is the default. */
 const FIGURES: Readonly<Record<string, Readonly<Record<string, (entry: Element) => number>>>> = {
   '/leaderboard': {
     pnl: (entry) => Number(entry.total_pnl),
@@ -102,7 +102,7 @@ const FIGURES: Readonly<Record<string, Readonly<Record<string, (entry: Element) 
   },
 };
 
-/** The answer has just some of the elements, but not none, in their order. */
+/** The response has some of the elements, at least one and not all, in their order. */
 async function keeps({ ask, whole }: Subject, query: Query, isKept: (entry: Element) => boolean) {
   const kept = whole.list.filter(isKept);
   expect(kept.length).toBeGreaterThan(0);
@@ -110,7 +110,7 @@ async function keeps({ ask, whole }: Subject, query: Query, isKept: (entry: Elem
   expect((await ask(query)).list).toEqual(kept);
 }
 
-/** What each parameter does, by its name. */
+/** The effect of each parameter, by its name. */
 const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promise<void>>> = {
   async address({ ask }) {
     const [one, other] = [await ask({}), await ask({}, { address: addressOf(5) })];
@@ -326,7 +326,8 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     const to = NOW - 2 * DAY;
     const kept = whole.list.filter((entry) => startOf(entry) <= to);
     expect(kept.length).toBeLessThan(whole.list.length);
-    // The default of `from` goes with `to`, so earlier hours come in behind, earlier candles and points in front.
+    // The default of `from` depends on `to`, so earlier hours are added at the end, earlier candles and points at
+    // the start.
     const { list } = await ask({ to: String(to) });
     const isOldestFirst = list[0].time !== undefined;
     expect(isOldestFirst ? list.slice(-kept.length) : list.slice(0, kept.length)).toEqual(kept);
@@ -352,7 +353,7 @@ test('every documented parameter of analytics does what it says', async () => {
       .map(([name]) => name);
     const ask = async (query: Query, values: Query = {}): Promise<Asked> => {
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => values[name] ?? KNOWN[name] ?? '');
-      // As many as there are, where a page would be less.
+      // As many as exist, because a default page may have fewer.
       const isBoard = path.includes('leaderboard');
       const full: Record<string, string> = { ...(isBoard && { limit: '100' }), ...query };
       if (path.endsWith('/trades')) full.limit ??= '1000';

@@ -1,4 +1,4 @@
-/** The api as a process: what it tells when it listens, serves, and how it ends. */
+/** The api as a process: what it reports when it listens and serves, and how it ends. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { describe, expect, test } from 'vitest';
@@ -82,7 +82,7 @@ describe('api/main', () => {
       { name: 'projector 1/2', ready: true, reason: '' },
     ]);
 
-    // As a clock that is five minutes behind sees the chain.
+    // The chain as seen by a clock that is five minutes behind.
     await ledger.publish([emptyBlock({ number: 2, hash: blockHash(2), time: seconds() + 300 })]);
     ledger.close();
     await detail('chain').toMatch(/^\d+ s in the future: the clock of this host is behind$/);
@@ -92,7 +92,7 @@ describe('api/main', () => {
     projectors[1]?.();
     await detail('ingest').toBe('process: stopped');
     await detail('projector').toBe('projector 1/2: process: stopped');
-    // A process that is stalled says nothing at all.
+    // A process that is stalled reports nothing at all.
     await detail('ingest').toMatch(/^process: silent for \d+ s$/);
     projectors[0]?.();
     await api.stop();

@@ -1,4 +1,4 @@
-/** What the page is served from, and the endpoints that are there for it. */
+/** The files of the page, and the endpoints that exist for it. */
 import { getAddress } from 'viem';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { documentOf, pageOnce } from '../../apps/page.ts';

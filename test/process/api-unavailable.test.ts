@@ -1,6 +1,6 @@
 /**
- * What a client gets when ClickHouse or NATS is slow or gone: 503 within the limit where an answer needs
- * them, and everything else as before.
+ * Responses while ClickHouse or NATS is slow or unavailable: 503 within the time limit if a response
+ * needs them, otherwise as before.
  */
 
 import { createHash } from 'node:crypto';
@@ -62,7 +62,7 @@ describe('503 unavailable', () => {
     const askUntilItIsOver = async () => {
       while (!isOver.signal.aborted) {
         const { status } = await get(`${ending.url}/v1/traders/0x${'5f'.repeat(20)}`, key);
-        // A fast machine asks more often than the key may.
+        // A fast machine would exceed the rate of the key.
         if (status !== 429) statuses.add(status);
       }
     };
@@ -171,7 +171,7 @@ describe('503 unavailable', () => {
 /** All at once: each may take its whole time. */
 async function expectUnavailable(url: string) {
   const paths = ROUTES.filter((route) => !route.includes('stream'));
-  // What asks for several things at once leaves no failure that nobody awaits.
+  // Requests that read several things at once must not leave unhandled rejections.
   paths.push(
     ...paths.filter((path) => /traders\/\w+$/.test(path)).map((path) => `${path}?tag=crypto`),
     // A word, which may also be a slug; a number, which may also be a word; several words.

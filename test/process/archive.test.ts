@@ -70,7 +70,7 @@ afterAll(async () => {
 
 beforeEach(empty);
 
-/** As if nothing had been stored or trimmed. */
+/** Resets LEDGER to a state in which nothing was stored or trimmed. */
 async function empty(): Promise<void> {
   await nats.jsm.streams.purge(LEDGER_STREAM);
   await (await openKv(nats, INGEST_BUCKET)).delete('trimmed_to');
@@ -125,7 +125,7 @@ async function run(command: 'export' | 'import', to: string, ...args: string[]) 
   return child.lines;
 }
 
-/** What a refused command prints. */
+/** The output of a command that is rejected. */
 async function refused(command: 'export' | 'import', to: string, ...args: string[]) {
   const child = begin(command, to, ...args);
   expect(await child.exit, child.errors()).toBe(1);
@@ -225,7 +225,7 @@ describe('npm run export', () => {
 
   test('continues after a kill and makes the same archive', async () => {
     const [whole, archive] = [newDirectory(), newDirectory()];
-    // So many messages that the kill comes before the last month.
+    // Enough messages that the kill comes before the last month.
     await fill(BLOCKS, 1);
     await run('export', whole, '--all');
     const killed = begin('export', archive, '--all');

@@ -1,6 +1,6 @@
 /**
- * Backup while everything runs, loss of both stores, restore, and on: what the restored service holds
- * in the end is what the first one held, and clients notice nothing but the outage.
+ * Backup while everything runs, loss of both stores, restore, and more trades: in the end, the
+ * restored service has the data of the first one, and clients notice nothing but the outage.
  */
 import { execFile } from 'node:child_process';
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -41,7 +41,7 @@ const SUMS = [
    FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders GROUP BY condition_id, trader)`,
 ];
 
-/** A position a million events ahead: of a feed that was far longer. */
+/** A position a million events ahead, as of a much longer feed. */
 const AHEAD = 10n ** 10n;
 
 let directory: ReturnType<typeof temporaryDirectory>;
@@ -134,7 +134,7 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   const restored = await figures(service);
   expect(before.ids.length).toBeGreaterThan(300);
   expect(restored).toEqual(before);
-  // The key of before is valid: it was restored, not made again.
+  // The old key is valid, because it was restored and not created again.
   expect(service.ready.key).toBe(key);
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
   expect(board.traders).toHaveLength(5);

@@ -121,7 +121,7 @@ describe('backfill', () => {
     const resolved = (await resolutionsOfChain()).filter((block) => block < from);
     const stop = resolved[resolved.length >> 1] ?? 0;
     const searched: number[] = [];
-    /** Notes where it looks for earlier resolutions, and refuses to look behind a block. */
+    /** Records where ingest searches for earlier resolutions, and rejects searches before a block. */
     const looking = (behind: number): Misbehave => {
       return (calls, replies) => {
         const { fromBlock = '0x0', topics = [] } = (calls[0]?.params[0] ?? {}) as LogSearch;
@@ -195,7 +195,7 @@ async function resolutionsOfChain(): Promise<readonly number[]> {
   return logs.map(({ blockNumber }) => Number(blockNumber));
 }
 
-/** Refuses searches over more blocks, as public nodes do. */
+/** Rejects searches over more blocks, as public nodes do. */
 function limitRange(blocks: number): Misbehave {
   return (calls, replies) => {
     const [call] = calls;

@@ -53,7 +53,7 @@ afterAll(async () => {
   directory.remove();
 });
 
-/** A node in front of the devnet's that refuses to look up a few blocks the first time, after `fail()`. */
+/** A proxy to the devnet's node that, after `fail()`, rejects the first lookup of a few blocks. */
 async function startUnreliableNode() {
   const refused = new Set<string>();
   let isFailing = false;
@@ -99,7 +99,7 @@ function documentedRebuild(): string {
   return [...blocks, last].join('\n');
 }
 
-/** Rows of a projection from nothing: the database dropped, made again and read from LEDGER, as documented. */
+/** Rows of a projection from scratch: the database is dropped, created again and filled from LEDGER, as documented. */
 async function rebuiltFills(): Promise<number> {
   const url = env.CLICKHOUSE_URL ?? '';
   const { stdout } = await run('bash', ['-e', '-c', documentedRebuild()], {
@@ -126,7 +126,7 @@ async function rebuiltFills(): Promise<number> {
 
 const OLD = [{ question: 'Who won?', tags: ['old'], words: 2 }];
 
-/** The texts of a listing that METADATA does not have, and how many of their words search knows. */
+/** The texts of a listing that METADATA does not have, and how many of their words are in the search tables. */
 function oldListing() {
   return query(
     env.CLICKHOUSE_URL ?? '',

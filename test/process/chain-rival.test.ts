@@ -65,7 +65,7 @@ async function follow(ledger: LedgerWriter, end: LedgerEnd, blocks: number[]): P
   });
 }
 
-/** Otherwise a match that was shown before and is in such a block would seem to be in none, and become void. */
+/** Otherwise, a match that was shown and is in such a block would become void, because ingest would find it in no block. */
 test('reads the blocks that the other ingest has stored since its start, and stops at its first message', async () => {
   const late = await LedgerWriter.open(nats);
   const end = await readEnd(nats);

@@ -1,4 +1,4 @@
-/** `fillstream` as a user runs it: packed and installed, in every runtime that is here, against the real api. */
+/** `fillstream` as a user runs it: packed and installed, in every installed runtime, against the real api. */
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -40,7 +40,7 @@ let published = 0;
 beforeAll(async () => {
   ({ directory } = installed);
   program = join(directory, 'node_modules/.bin/fillstream');
-  // `export` ends with the present, long before the clock of the made-up exchange.
+  // `export` ends now, long before the clock of the made-up exchange.
   const past = random.map((row) => {
     return { ...row, time: row.time - (NOW - EDGE_NOW), block: row.block - 20_000_000 };
   });
@@ -110,7 +110,7 @@ async function trade(count: number): Promise<string[]> {
 /** The blocks of the made-up exchange are not in the order of their times. */
 const sorted = (text: string) => linesOf(text).sort().join('\n');
 
-/** ClickHouse, for whoever asks without a user. */
+/** ClickHouse, for requests without a user. */
 const analyst = () => `http://${new URL(seeded.clickhouse.url).host}/`;
 
 const linesOf = (text: string) => text.split('\n').filter((line) => line !== '');
@@ -223,7 +223,7 @@ describe('a command that reads', () => {
       const inParts = await fillsOf('?max_result_rows=200', format);
       expect(linesOf(whole.stdout).length).toBeGreaterThan(1_000);
       expect(inParts).toMatchObject({ code: 0, stderr: '' });
-      // To show the difference of long texts would take minutes.
+      // Printing the difference of long texts would take minutes.
       expect(sorted(inParts.stdout) === sorted(whole.stdout)).toBe(true);
     }
     expect(await fillsOf('?max_result_rows=200', 'parquet')).toMatchObject({
@@ -395,7 +395,7 @@ describe('tail', () => {
     expect(csv?.map((line) => line.split(',')[1])).toEqual(['type', 'order', 'final']);
     // The sequence in the stream counts the final event, too.
     published += 1;
-    // No key is where a list of processes shows it.
+    // No key is in an argument, which a list of processes would show.
     for (const { process: one } of formats) {
       expect(readFileSync(`/proc/${one.pid}/cmdline`, 'utf8')).not.toContain(seeded.key);
       expect(await kill(one, 'SIGINT')).toEqual([130, null]);
@@ -403,7 +403,7 @@ describe('tail', () => {
   });
 
   test('starts at a time or at the first match of the feed, and continues live', async () => {
-    // More than one request has.
+    // More than the entries of one response.
     const expected = await trade(250);
     const { read } = start(['tail', '--format', 'json', '--from', '2020-01-01']);
     const isThere = async () =>
@@ -424,7 +424,7 @@ describe('tail', () => {
 
   test('exits quietly when its reader closes the pipe', async () => {
     const from = await present();
-    // More than a pipe holds.
+    // More than fits into a pipe.
     await trade(200);
     const first = '| head -n 1; "$0" "$1" top --format json | head -n 1';
     const { code, stdout, stderr } = await shell(
@@ -447,7 +447,7 @@ describe('tail', () => {
       for (let round = 0; round < 12; round++) {
         const { process: one } = start(args);
         expected.push(...(await trade(40)));
-        // The last round reads to the end, the others are cut somewhere.
+        // The last round reads to the end, the others are cut at random places.
         const least = head + (round < 11 ? round * 40 + 1 : expected.length);
         await until(async () => rows().length >= least || undefined);
         await kill(one);
@@ -472,7 +472,7 @@ describe('tail', () => {
       const isLast = () => read.text.includes(`${expected.at(-1)}"`) && read.text.endsWith('\n');
       await until(async () => (round < kills ? read.text !== '' : isLast()) || undefined);
       await kill(one);
-      // A line that the kill tore off was not whole.
+      // The kill may have cut a line off.
       const whole = read.text.slice(0, read.text.lastIndexOf('\n') + 1);
       seen.push(...linesOf(whole).map((line) => JSON.parse(line)));
     }
@@ -525,7 +525,7 @@ describe('tail', () => {
 
   test('exits on a signal even if its reader no longer reads', async () => {
     const from = await present();
-    // More than a pipe and its buffers hold.
+    // More than fits into a pipe and its buffers.
     await trade(500);
     const state = join(directory, 'stalled');
     const args = ['tail', '--format', 'json', '--from', from, '--state', state];

@@ -1,6 +1,6 @@
 /**
- * The client as it is published: what the package holds, every runtime that is here, and every program of its README
- * and of the guides, type-checked and run.
+ * The client as it is published: the contents of the package, every installed runtime, and every program of its
+ * README and of the guides, type-checked and run.
  */
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';

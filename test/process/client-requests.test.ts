@@ -205,7 +205,7 @@ test('the key is sent to no other server, even if the server redirects to one', 
 });
 
 describe('a request whose response is lost', () => {
-  /** Loses the first answers on the way. */
+  /** Loses the first responses on the way. */
   function lossy(lost: number) {
     let requests = 0;
     const fillstream = client({

@@ -1,5 +1,5 @@
 /**
- * The client's event streams against the feed on a real nats-server: whatever happens to its connection, a
+ * The client's event streams against the feed on a real nats-server: regardless of its connection, a
  * program gets each event once and in order, or a gap.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -77,7 +77,7 @@ describe('a stream', () => {
     let cuts = 0;
     front.bytesMax = () => {
       cuts += 1;
-      // Answers begin with some 300 bytes of headers.
+      // Responses begin with about 300 bytes of headers.
       return cuts > 12 ? Number.POSITIVE_INFINITY : Math.floor(random() * 20_000);
     };
     const events = client(front.url).feed(Object.fromEntries(new URLSearchParams(query)), {
@@ -297,7 +297,10 @@ describe('a stream', () => {
 const ended = (id: number, reason: string) =>
   `id: ${id}\nevent: end\ndata: {"reason":"${reason}"}\n\n`;
 
-/** A server that breaks rules: each request gets the next answer, blocks of a stream or a status, the last one again. */
+/**
+ * A server that breaks rules: each request gets the next response, which is blocks of a stream or a status. The last
+ * one is repeated.
+ */
 function serverOf(answers: readonly (string | number)[]) {
   let next = 0;
   return serve((_, response) => {
@@ -310,7 +313,7 @@ function serverOf(answers: readonly (string | number)[]) {
     }
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });
     response.write(answer);
-    // Of several answers, the connection that gave the first one ends.
+    // If there are several responses, the connection of the first one is closed.
     if (next < answers.length) response.end();
   });
 }

@@ -1,6 +1,6 @@
 /**
- * `npm start` on a NATS and a ClickHouse that let nobody in without a password, and the commands beside
- * it: every part of the service uses what the configuration gives, and shows it nowhere.
+ * `npm start`, and the operator's commands, on a NATS and a ClickHouse that require a password: every
+ * part of the service uses the configured credentials and shows them nowhere.
  */
 import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';

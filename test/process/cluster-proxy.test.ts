@@ -54,7 +54,7 @@ describe.skipIf(!isInstalled)('the proxy of the cluster', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  /** Answers 503 on one path, as an api does while ClickHouse is down, and 200 on all others. */
+  /** Responds with 503 on one path, as an api does while ClickHouse is down, and 200 on all others. */
   async function startBackend(): Promise<Server> {
     const server = createServer((request, response) => {
       const isDown = request.url === '/down';

@@ -1,4 +1,4 @@
-/** The commands of operators say in one line what is wrong, and how to call them. */
+/** The commands of operators report an error in one line, and print their usage. */
 import { execFile } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';

@@ -23,7 +23,7 @@ const KILLS_EACH = Number(process.env.CRASH_KILLS || 5);
 const VICTIMS = ['projector', 'clickhouse', 'ingest'] as const;
 const CUTS = 50;
 const PAUSE_MS_MAX = 1_200;
-/** A killed part comes back after its backoff (5 s at most); the starts take their part of it. */
+/** A killed part is restarted after its backoff (at most 5 s), which includes its startup time. */
 const KILL_MS_MAX = 40_000;
 
 describe(`kill −9 under load (TEST_SEED=${SEED})`, () => {
@@ -34,7 +34,7 @@ describe(`kill −9 under load (TEST_SEED=${SEED})`, () => {
   let client: FeedClient;
   let nats: Nats;
   let facts: readonly Fact[];
-  /** The head when the service was ready: what came before is history, which FEED does not show. */
+  /** The head when the service was ready. Earlier blocks are history, which FEED does not show. */
   let liveAfter: number;
 
   beforeAll(
@@ -79,7 +79,7 @@ describe(`kill −9 under load (TEST_SEED=${SEED})`, () => {
     try {
       const expected = await until(async () => {
         const [one, other] = [await checksums(undisturbed.query), await checksums(service.query)];
-        // Metadata arrives when it arrives: only the last of it is waited for.
+        // Metadata arrives later, so wait only for the last of it.
         return JSON.stringify(one.markets) === JSON.stringify(other.markets) ? one : undefined;
       });
       expect(await checksums(service.query)).toEqual(expected);
@@ -105,7 +105,7 @@ describe(`kill −9 under load (TEST_SEED=${SEED})`, () => {
   test(`a feed client that was cut ${CUTS} times has every match once, in order`, async () => {
     const feed: string[] = [];
     for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
-      // A void is no match; the client counts orders.
+      // A void is not a match; the client counts orders.
       if (message.subject !== FEED_MATCH_SUBJECT) continue;
       feed.push(message.messageId.split(':')[0] ?? '');
     }

@@ -274,7 +274,7 @@ describe('the exchange', () => {
     expect(Object.keys(storage).length).toBeLessThan(3_000);
   });
 
-  /** Executes a match; its logs and balances must be what `settle` says, and pUSD must not leak. */
+  /** Executes a match; its logs and balances must be those of `settle`, and pUSD must not leak. */
   async function expectMatch(match: Match) {
     const wallets = [TAKER, ANNE, BEN, CARL, FEE_RECEIVER] as const;
     const before = await Promise.all(wallets.map(cash));

@@ -171,7 +171,7 @@ describe('openDevnet', () => {
     const head = Number(await rpc.call<Hex>('eth_blockNumber'));
     const balanceAt = (block: number) =>
       rpc.call('eth_getBalance', DEPLOYER, `0x${block.toString(16)}`);
-    // Not far behind: blocks are mined meanwhile.
+    // Only a few blocks behind, because blocks are mined meanwhile.
     await balanceAt(head - 1);
     await expect(balanceAt(head - 30)).rejects.toThrow();
     await devnet.close();
@@ -272,7 +272,7 @@ describe('the chain for all other clients', () => {
     expect((await next()).error.message).toContain('for the devnet itself');
     socket.send(JSON.stringify({ ...call('eth_subscribe'), params: ['newHeads'] }));
     const { result } = await next();
-    // The head may be pushed before the call that made it returns.
+    // The head may be pushed before the call that mined it returns.
     const pushed = next();
     await devnet.chain.rpc.call('evm_mine');
     expect((await pushed).params.subscription).toBe(result);

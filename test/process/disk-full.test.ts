@@ -1,6 +1,6 @@
 /**
- * A full disk: the data of `npm start` is on a disk of its own that fills and drains. Only lines of logs may be
- * lost. Mounting needs root on Linux; elsewhere this is skipped.
+ * A full disk: the data of `npm start` is on a separate disk that is filled and emptied. Only lines of logs may
+ * be lost. Mounting needs root on Linux; elsewhere this is skipped.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DISK_RESERVE_BYTES } from '../../infra/disk.ts';

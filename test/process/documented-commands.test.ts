@@ -1,5 +1,5 @@
 /**
- * The commands of the documents, run as they stand there against a running service. Programs in TypeScript are run by
+ * The commands of the documents, run unchanged against a running service. Programs in TypeScript are run by
  * client-package.test.ts, queries in SQL by analyst.test.ts.
  */
 import { spawn } from 'node:child_process';
@@ -13,7 +13,7 @@ import { type Service, startService, temporaryDirectory, until } from '../suppor
 const ROOT = join(import.meta.dirname, '../..');
 const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'apps/cli/README.md'];
 
-/** What cannot be run here, with the reason or the test that runs it. */
+/** Commands that cannot be run here, with the reason or the test that runs them. */
 const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (ci|start|test)\b|^npm run dev\b/, 'up.test.ts, and what runs this test'],
   [/^docker compose\b/, 'needs containers; the commands in them are run by compose.test.ts'],
@@ -28,7 +28,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm exec -- biome check --write/, 'changes files'],
   [/^npm run migrate\b|^node .*(ingest|projector|api)\/main\.ts/, 'what npm start runs'],
 ];
-/** It goes on until it is stopped; its first words are enough. */
+/** It runs until it is stopped; its first output is enough. */
 const ENDLESS = /curl -sN|fillstream tail/;
 
 const HAS_CURL = hasCurl();
@@ -58,7 +58,7 @@ const isElsewhere = ({ text }: Command) => ELSEWHERE.some(([command]) => command
 const here = [
   ...new Map(commands.map((one) => [[...one.exports, one.text].join('\n'), one])).values(),
 ].filter((one) => !isElsewhere(one));
-/** Variables that this process may have, but a reader's shell has not. */
+/** Variables that this process may have, but not a reader's shell. */
 const UNSET = ['URL', 'KEY', 'FILLSTREAM_URL', 'FILLSTREAM_KEY', 'CLICKHOUSE_URL', 'NATS_URL'];
 
 test.each(globSync(DOCUMENTS, { cwd: ROOT }))('%s sets what its programs read', (document) => {
@@ -74,7 +74,7 @@ describe('commands', () => {
   const env = { ...process.env };
   for (const name of UNSET) delete env[name];
   let service: Service;
-  /** What the reader takes from the output of npm start, and where this service differs from the usual one. */
+  /** Values that the reader copies from the output of npm start, and differences of this service from the usual one. */
   let own: readonly (readonly [RegExp, string])[];
 
   beforeAll(async () => {

@@ -249,7 +249,7 @@ describe('exactly once', () => {
     await client.command({ query: 'CREATE TABLE late (n UInt8) ORDER BY n' });
     const busy = Array.from({ length: CALLS }, () => abortable(SLOW));
     await until(async () => (await running(SLOW)) === CALLS);
-    // Its rows are spooled: so it has been received, and waits.
+    // Its rows are spooled, so it has been received and is waiting.
     const spooled = () => readdirSync(join(root, 'shared', 'spool')).length;
     const waiting = abortable('INSERT INTO late FORMAT CSV\n1\n');
     await until(async () => spooled() === 1);
@@ -272,7 +272,7 @@ describe('exactly once', () => {
       await send(url, { method: 'POST', body: 'CREATE DATABASE IF NOT EXISTS own' });
       const own = connect({ url, database: 'own', keep_alive: { enabled: false } });
       if (round === 0) await createLedger(own);
-      // The batch that the last round's kill met.
+      // The batch that was in progress at the kill of the last round.
       if (round > 0) await insertBatch(own, batch);
       expect(await ledger(own)).toEqual(bothOf(100 * batch));
       for (let n = 0; n < 4; n++) await insertBatch(own, ++batch);

@@ -1,5 +1,5 @@
-// The embedded ClickHouse on a disk of its own that fills and drains. Mounting needs root on Linux; elsewhere this is
-// skipped. chdb ignores writes that fail, so nothing may be written while the disk is full.
+// The embedded ClickHouse on a separate disk that is filled and emptied. Mounting needs root on Linux; elsewhere this
+// is skipped. chdb ignores writes that fail, so nothing may be written while the disk is full.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -56,7 +56,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
     // So slow that no merge ends by itself.
     await compressWith('ZSTD(22)');
     for (let fault = ''; fault !== 'ABORTED'; ) {
-      // It is refused as long as the guard has not noticed that there is room.
+      // It is rejected until the guard notices the free space.
       let hasEnded = false;
       const merge = faultOf(MERGE).finally(() => {
         hasEnded = true;

@@ -1,5 +1,5 @@
-// What a kill at a full disk leaves in the directory of the embedded ClickHouse: empty definitions. Those of refreshed
-// tables and of their views are made again; any other is named with what to do, and doing it helps.
+// A kill at a full disk leaves empty definitions in the directory of the embedded ClickHouse. Those of refreshed
+// tables and of their views are created again. For any other, the error says what to do, and that repairs it.
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

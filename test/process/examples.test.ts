@@ -68,7 +68,7 @@ async function kill(): Promise<void> {
   await gone;
 }
 
-/** Publishes a match that this trader takes. */
+/** Publishes a match with this trader as its taker. */
 async function trade(trader: number) {
   published += 1;
   const one = match(published, { taker: fill(trader, { usdc: 4_000_000n, shares: 8_000_000n }) });
@@ -102,7 +102,7 @@ test('copy-a-whale.ts copies all trades of its wallet, and their outcomes', asyn
   expect(output).toMatch(new RegExp(`^${lines.join('')}$`));
 });
 
-/** A chat that refuses the first messages with this status. */
+/** A chat that rejects the first messages with this status. */
 async function startChat(refusals: number, status: number) {
   const posted: string[] = [];
   const mentions: string[] = [];
@@ -199,7 +199,7 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
   for (let round = 0; round < 3; round++) {
     await start('feed-to-sqlite.ts', [file]);
     for (let n = 0; n < 20; n++) expected.push((await trade(700 + n)).txHash);
-    // The last round is read to its end, the others are cut somewhere.
+    // The last round is read to the end, the others are cut at random places.
     const least = round < 2 ? round * 20 + 1 : expected.length;
     await until(async () => rows().length >= least || undefined);
     await kill();
@@ -207,7 +207,7 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
   }
   expect(hashesOf()).toEqual(expected);
   expect(rows().every(({ state }) => state === 'shown')).toBe(true);
-  // As after a restore of the service, the feed has them once more.
+  // As after a restore of the service, the feed has them again.
   const database = new DatabaseSync(file);
   database.prepare('UPDATE place SET cursor = ?').run(first);
   database.close();
@@ -219,7 +219,7 @@ test('feed-to-sqlite.ts has every match once after kills −9', async () => {
 });
 
 describe('for analysts', () => {
-  /** As whoever asks without a user. */
+  /** Like requests without a user. */
   const analyst = () => {
     const url = new URL(seeded.clickhouse.url);
     return `http://${url.host}/`;

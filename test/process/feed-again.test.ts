@@ -1,4 +1,5 @@
-// Ingest reads blocks again whose matches FEED has shown, and of which FEED has forgotten some. None is shown as new.
+// Ingest reads blocks again whose matches were shown in FEED, which has removed some of them since. None is shown as
+// new.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
@@ -79,7 +80,7 @@ async function trade(count: number) {
   return finals;
 }
 
-/** Starts ingest, and resolves with what FEED got until a new trade was final, without that one. */
+/** Starts ingest, and resolves with the messages of FEED until a new trade was final, without that trade. */
 async function shownAgain(): Promise<readonly string[]> {
   const { last_seq: before } = (await nats.jsm.streams.info(FEED_STREAM)).state;
   await begin();
@@ -99,7 +100,7 @@ test('LEDGER is read again, in two runs: FEED shows only what it never showed', 
   await devnet.mine(3);
   expect(await shownAgain()).toEqual([`match ${missed}`, `final ${missed}`]);
 
-  // As if the first run had ended in the middle, and FEED had forgotten everything meanwhile.
+  // As if the first run had ended in the middle, and FEED had removed everything meanwhile.
   await run.stop();
   const later: number[] = [];
   for await (const { sequence, range } of storedMessages(nats, { sequence: 1 })) {
@@ -135,7 +136,7 @@ test('LEDGER is imported: FEED does not begin at the end of the archive', async 
 test('after a rewind: the matches that FEED has not shown', async () => {
   const [first, , ...others] = await trade(TRADES);
   await run.stop();
-  // It stands for a match of the new history.
+  // It represents a match of the new history.
   const { txHash } = others[0] ?? {};
   const held = (await feed()).filter((message) => message.txHash === txHash);
   await removeMessages(

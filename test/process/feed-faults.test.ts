@@ -60,7 +60,7 @@ describe('a client that does not read', () => {
     stalled.socket.pause();
     // 40 MB: more than the bound and all that both sockets can hold.
     const count = 400;
-    // It is disconnected while the other one reads; it must take what was sent to it within some seconds.
+    // It is disconnected while the other one reads; it must read what was sent to it within some seconds.
     const isRead = ({ orders }: Client) => {
       if (api.feed.figures().listeners === 1) stalled.socket.resume();
       return orders.length === count;
@@ -82,7 +82,7 @@ describe('a client that does not read', () => {
     await start(large(1_200, 30_000), { ringEventsMax: 8, chunkBytesMax: 10_000_000 });
     const client = await resumed(1).begun();
     client.socket.pause();
-    // Another one reads everything: the process did what it could for the first meanwhile.
+    // Another one reads everything, so the process had time for the first one.
     const other = resumed(1);
     await other.until(({ orders }) => orders.length === 1_199);
     other.close();
@@ -104,7 +104,7 @@ describe('a client that does not read', () => {
     await start(large(400, 100_000), { stalledMsMax: 100 });
     const client = await resumed(1).begun();
     client.socket.pause();
-    // The process has dropped the client, which cannot notice yet.
+    // The process has dropped the client, but the client cannot notice yet.
     const none = () => api.feed.status().detail.startsWith('0 listeners');
     while (!none()) await setImmediate();
     client.socket.resume();
@@ -124,7 +124,7 @@ describe('while NATS is down', () => {
     while (broker.nats.connected) await client.until(beatsMore(client));
     expect(api.feed.status()).toEqual({ ready: false, detail: 'NATS is not connected' });
     await client.until(beatsMore(client));
-    // Cursors in memory are served, others are refused at once.
+    // Cursors in memory are served, others are rejected at once.
     const known = await resumed(8).until(({ orders }) => orders.length === 2);
     const unknown = resumed(2);
     await unknown.until(({ ended }) => ended);
@@ -174,7 +174,7 @@ describe('a damaged message', () => {
     const client = await reread();
     const { ready, detail } = api.feed.status();
     expect(ready).toBe(false);
-    // One that comes when the damage is known gets the same.
+    // A client that connects when the damage is known gets the same.
     (await reread()).close();
     expect(detail).toMatch(/^faults is damaged: the server holds message 21 .*"Damaged data"$/);
     await broker.nats.jsm.streams.purge(STREAM, { seq: 22 });
@@ -185,7 +185,7 @@ describe('a damaged message', () => {
 
 test('many damaged messages at the end of the feed are waited for once, not each', async () => {
   await makeStream(broker.nats, STREAM);
-  // Of equal size, most of it text.
+  // Messages of equal size that are mostly text.
   await publish(broker.nats, STREAM, large(60, 10_000));
   await broker.damage(
     STREAM,
@@ -198,7 +198,7 @@ test('many damaged messages at the end of the feed are waited for once, not each
   client.close();
 });
 
-/** Holds once one more heartbeat came than now. */
+/** A condition that holds after the next heartbeat. */
 function beatsMore(client: Client): () => boolean {
   const count = () => client.body.split(': heartbeat\n\n').length;
   const before = count();

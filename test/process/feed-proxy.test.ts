@@ -8,7 +8,7 @@ import { publish, startFeeds } from '../support/feed-harness.ts';
 import { forFile } from '../support/for-file.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 
-/** What a proxy must not pass on (RFC 9113, 8.2.2). */
+/** Headers that a proxy must not forward (RFC 9113, 8.2.2). */
 const OF_THE_CONNECTION = ['connection', 'keep-alive', 'transfer-encoding', 'upgrade'];
 
 const feeds = forFile(startFeeds);

@@ -1,6 +1,6 @@
 /**
- * Whoever reads the order feed, with our clients or with standard libraries, gets each event once and in order, or a
- * gap: after a cursor that expired, across cuts at any byte, a restart and a replaced feed, until its key is revoked.
+ * Our clients and standard libraries get each event of the order feed once and in order, or a gap: after an expired
+ * cursor, across cuts at any byte, a restart and a replaced feed, until the key is revoked.
  */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -34,7 +34,7 @@ import { match } from '../unit/feed-matches.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const GO = 'go';
-/** What a client says at last when its key is revoked. */
+/** A client's last output when its key is revoked. */
 const REVOKED = /\b401\b|key_revoked/;
 
 type Ask = {
@@ -43,7 +43,7 @@ type Ask = {
   /** The cursor that it resumes after; '' is live. */
   readonly from: string;
 };
-/** Reads until it is closed. Tells what it gets, and what ends it. */
+/** Reads until it is closed. Reports its events and the reason for its end. */
 type Read = (
   ask: Ask,
   hear: (event: string, data: unknown) => void,
@@ -52,7 +52,7 @@ type Read = (
 
 let directory: ReturnType<typeof temporaryDirectory>;
 const feeds = forFile(startFeeds);
-/** Ends what a test has started. */
+/** Stops everything that a test has started. */
 const leaving: (() => void)[] = [];
 
 beforeAll(async () => {
@@ -180,9 +180,9 @@ function isHere(program: string, version: string, debian: string): boolean {
   return found;
 }
 
-/** A reader behind an address of its own. */
+/** A reader with its own address. */
 class Reader {
-  /** Transactions, and gaps with both cursors, in the order in which they came. */
+  /** Transactions, and gaps with both cursors, in the order of their arrival. */
   readonly seen: string[] = [];
   ended = '';
   readonly front: Front;
@@ -224,11 +224,11 @@ class Reader {
   }
 }
 
-/** One of each. */
+/** One reader of each kind. */
 async function startAll(from: string, urlOf: (name: string) => string, key = 'unused') {
   const start = (name: string) => Reader.start(name, { url: urlOf(name), key, from });
   const readers = await Promise.all(NAMES.map(start));
-  /** Waits until each has seen exactly this. */
+  /** Waits until each reader has received exactly this. */
   const expectSeen = async (
     expected: readonly string[],
     of = (seen: readonly string[]) => seen,
@@ -255,7 +255,7 @@ test('a stream may be cut at any byte', async () => {
     // The last characters have several bytes.
     Buffer.from(matchBlock(n + 11, JSON.stringify({ tx_hash, name: '雨 😀' }), 'json')),
   );
-  /** Each connection gets some bytes more than the one before. */
+  /** Each connection gets a few bytes more than the previous one. */
   const start = async (step: number) => {
     let length = 0;
     const server = await serve(({ headers, url = '' }, response) => {
@@ -271,7 +271,8 @@ test('a stream may be cut at any byte', async () => {
     leaving.push(server.stop);
     return server.url;
   };
-  // Our client waits before it reconnects, whatever the server says. Its unit tests cut at each byte.
+  // Our client waits before it reconnects, regardless of the server's delay. Its unit tests cut at
+  // each byte.
   const steps = NAMES.map((name) => (/^the client$|tail/.test(name) ? 13 : 1));
   const urls = await Promise.all(steps.map(start));
   const { readers, expectSeen } = await startAll('10', (name) => urls[NAMES.indexOf(name)] ?? '');
@@ -307,7 +308,7 @@ test.each([
     const api = await startApi({ nats: broker.nats, stream });
     const { readers, expectSeen } = await startAll(positionOf(39), () => urlOf(api));
     await expectSeen(hashes(40, 40));
-    // It comes again with the cursor of the lost feed, unless it had the next event already.
+    // It reconnects with the cursor of the lost feed, unless it already had the next event.
     for (const reader of readers) {
       reader.onGap = () => {
         reader.onGap = () => {};

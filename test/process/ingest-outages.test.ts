@@ -1,5 +1,5 @@
-// Ingest as a process while what it depends on goes away and comes back: it names what is missing,
-// waits for it, and LEDGER comes out as the chain is.
+// Ingest as a process while its dependencies become unavailable and return: it reports what is
+// missing and waits for it, and in the end LEDGER equals the chain.
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -73,7 +73,7 @@ async function asked(run: Ingest, path: string): Promise<Response> {
   return fetch(`http://127.0.0.1:${port}${path}`);
 }
 
-/** Resolves when /readyz gives just these reasons; none: it is ready. */
+/** Resolves when /readyz returns exactly these reasons; without any, when it is ready. */
 async function reasons(run: Ingest, ...parts: string[]): Promise<void> {
   await until(async () => {
     const response = await asked(run, '/readyz');
@@ -175,7 +175,7 @@ describe('readiness', () => {
   test('names the stream that JetStream does not store', async () => {
     const run = ingest();
     await reasons(run);
-    // It takes connections and answers nothing, as a server on a full or dying disk.
+    // It accepts connections and never responds, like a server on a full or failing disk.
     server.child.kill('SIGSTOP');
     await devnet.mine(4);
     await until(async () => {
@@ -197,7 +197,7 @@ test('a full store is reported, and loses nothing', async () => {
   const store = JSON.stringify(`${dataDir}/jetstream`);
   await again(`jetstream { store_dir: ${store}, max_mem: 64MB, max_file: 16KB }\n`);
   const run = ingest();
-  // LEDGER, or METADATA if that came first: LEDGER then waits.
+  // LEDGER, or METADATA if that was requested first, in which case LEDGER waits.
   await until(async () => {
     const text = await (await asked(run, '/readyz')).text();
     return /"(LEDGER|METADATA)":"JetStream has stored nothing/.test(text) ? true : undefined;
@@ -254,7 +254,7 @@ describe('an outage of NATS', () => {
       const [{ method, params } = { method: '', params: [] }] = calls;
       if (method !== 'eth_getLogs') return undefined;
       const { fromBlock, toBlock } = (params[0] ?? {}) as Record<string, string>;
-      // Small ranges: the kills fall in between.
+      // Small ranges, so that kills happen between them.
       if (Number(toBlock) - Number(fromBlock) > 4) {
         return replies.map(({ id }) => ({
           id,
@@ -330,7 +330,7 @@ describe('the chain', () => {
   });
 });
 
-// ledger.test.ts interrupts a rewind at each of its stages; this is what the first one leaves.
+// ledger.test.ts interrupts a rewind at each of its stages; this is the state after the first one.
 test('a half-finished rewind stops ingest from starting and is completed by another run', async () => {
   await ingest().event('caught_up');
   await runs.pop()?.stop();

@@ -1,6 +1,6 @@
 /**
- * A key's life as whoever operates the service lives it: through `npm run keys` and its own help, with
- * real nats-server and two api processes.
+ * The life of a key, as an operator manages it with `npm run keys` and its help, with a real
+ * nats-server and two api processes.
  */
 import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';

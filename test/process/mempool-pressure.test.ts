@@ -1,5 +1,6 @@
-// JetStream down while matches pour in: what waits is bounded and counted, and what was taken is
-// published once when it is back. The metadata API is down too: nothing waits for it for long.
+// JetStream is down while many matches arrive: the queue is bounded and counted, and every queued
+// match is published once when it is back. The metadata API is down, too, and nothing waits for it
+// for long.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Transaction } from '../../ingest/chain/rpc.ts';
@@ -39,7 +40,7 @@ afterAll(async () => {
   await network.close();
 });
 
-/** A pushed call that was never sent: the mempool is beyond what this test is about. */
+/** A pushed call that was never sent, because this test does not need the mempool. */
 function pushed(n: number): Transaction {
   const { from, to, data } = network.book().transaction;
   const hash = `0x${createHash('sha256').update(`${n}`).digest('hex')}`;
@@ -48,7 +49,7 @@ function pushed(n: number): Transaction {
 
 describe('an outage of JetStream', () => {
   test('queues a bounded number of pending matches, counts the rest, and loses none in the queue', async () => {
-    // Otherwise the head would be polled, and its matches shown, whenever the outage takes 5 s.
+    // Otherwise the head would be polled and its matches shown if the outage takes 5 s.
     const head = await network.number('latest');
     life.live.head(head);
     await expect.poll(() => life.metric('head_block')).toBe(head);
@@ -67,7 +68,7 @@ describe('an outage of JetStream', () => {
     expect(ids.length).toBe(total - OVERFLOW);
     expect(new Set(ids).size).toBe(ids.length);
     expect(life.pending.size).toBe(ofBlocks + total - OVERFLOW);
-    // What was refused may come again: a push, or its block.
+    // Rejected matches can arrive again, as a push or in a block.
     const again = transactions.slice(-OVERFLOW);
     await Promise.all(again.map((one) => life.live.pending(one, 'full')));
     for (const { hash } of again) await reader.match(hash);

@@ -1,7 +1,7 @@
 /**
- * The metadata through an outage of the metadata API with new markets trading, over real HTTP: what is
- * known keeps working, what is new is empty with right token ids, and afterwards every market and profile is
- * published once. An hour is a second here: every interval is shortened alike.
+ * Metadata during an outage of the metadata API with trades in new markets, over real HTTP: known markets
+ * keep working, new ones are empty with correct token ids, and afterwards every market and profile is
+ * published once. All intervals are shortened by the same factor: an hour takes a second.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Listing, Profile } from '../../ingest/contract.ts';
@@ -89,7 +89,8 @@ describe('the metadata API down', () => {
     expect(questionOf(metadata, 1)).toBe('before');
     await expect.poll(() => gamma.downMs).toBeGreaterThan(100);
     expect(metadata.waiting.listings).toBe(399);
-    // One question at a time, with a pause after each (30 ms after the first few): an outage is no storm of requests.
+    // One request at a time, with a pause after each (30 ms after the first few), so an outage does not cause a storm
+    // of requests.
     const requestsMax = 10 + (performance.now() - begunAt) / 30;
     expect(fake.requests.length - asked).toBeLessThan(requestsMax);
 

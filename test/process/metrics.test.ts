@@ -1,6 +1,6 @@
 /**
- * The metrics of the running service: what the dashboard and the alerts name is there, in the process
- * that has it; and what every process reports about its readiness.
+ * The metrics of the running service: every metric of the dashboard and the alerts exists in its
+ * process; and the readiness that every process reports.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -111,12 +111,12 @@ test('every counter starts at 0, so that the first event is an increase', async 
     const text = await textOf(name);
     const counters = [...text.matchAll(/^# TYPE (\w+) counter$/gm)].map(([, one = '']) => one);
     const absent = counters.filter((one) => !new RegExp(`^${one}(?:\\{.*\\})? `, 'm').test(text));
-    // One series for each route, method and status would be hundreds; its alert is for a share.
+    // A series for each route, method and status would be hundreds, so its alert uses a ratio.
     expect(absent.filter((one) => one !== 'fillstream_http_requests_total')).toEqual([]);
   }
   const ingest = await textOf('ingest');
   expect(ingest).toMatch(/^fillstream_refused_total\{reason="bad_data",process="ingest"\} 0$/m);
-  // A slow machine has some of these.
+  // On a slow machine, there are some of these.
   expect(ingest).toMatch(/^fillstream_rpc_errors_total\{endpoint="\S+",class="timeout",.*\} \d+$/m);
   expect(await textOf('projector')).toMatch(/_retries_total\{what="batch",.*\} \d+$/m);
 });

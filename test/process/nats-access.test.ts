@@ -1,6 +1,7 @@
 /**
- * Every way in which a closed NATS lets the processes in, through their configuration: real servers with
- * a token, a user, credentials files and TLS with an authority of their own; nobody without them.
+ * Every way for the processes to authenticate to NATS through their configuration: real servers with a
+ * token, a user, credentials files and TLS with their own authority. Connections without these are
+ * rejected.
  */
 import { execFile } from 'node:child_process';
 import { mkdtempSync } from 'node:fs';
@@ -27,9 +28,9 @@ type Way = {
   readonly name: string;
   /** Lines of the server's configuration. */
   readonly server: string;
-  /** What a process needs beside NATS_URL. */
+  /** Variables that a process needs in addition to NATS_URL. */
   readonly env: Readonly<Record<string, string>>;
-  /** What is not enough. */
+  /** Configurations that are not sufficient. */
   readonly refused: readonly Readonly<Record<string, string>>[];
 };
 
@@ -67,7 +68,7 @@ beforeAll(async () => {
       name: 'TLS and a password',
       server: `tls { ${files} }\nauthorization { user: "fillstream", password: "secret" }`,
       env: { NATS_TLS_CA: authority, NATS_USER: 'fillstream', NATS_PASSWORD: 'secret' },
-      // Without the authority its certificate is nobody's.
+      // Without the authority, its certificate is not trusted.
       refused: [{ NATS_TLS_CA: authority }, { NATS_USER: 'fillstream', NATS_PASSWORD: 'secret' }],
     },
     {

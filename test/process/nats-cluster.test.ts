@@ -1,7 +1,7 @@
 /**
- * The NATS cluster for real: three servers, streams and buckets with three copies, under load, while
- * the leader is killed and another server is cut off. What was acknowledged is there, once and in order;
- * clients fail over; a listener of the feed sees everything without a gap.
+ * A real NATS cluster: three servers, streams and buckets with three replicas, under load, while the
+ * leader is killed and another server is cut off. Every acknowledged message is stored once and in
+ * order; clients fail over; a listener of the feed gets everything without a gap.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -24,10 +24,10 @@ import { Client, txHashes } from '../support/raw-client.ts';
 import { match } from '../unit/feed-matches.ts';
 
 const MATCHES_PER_SECOND = 200;
-/** Messages that wait at most: a busy machine stores fewer a second. */
+/** Maximum messages in flight, because a busy machine stores fewer a second. */
 const PENDING_MAX = 100;
 const STEP_MS = 20;
-/** Of 300 rounds 44 had met a replica that was late. */
+/** In 44 of 300 rounds, a replica was late. */
 const ROUNDS = 60;
 const ROUND_MESSAGES = 5;
 
@@ -164,13 +164,13 @@ test.skipIf(binary === undefined)(
     await replicated(reader, LEDGER_STREAM);
     console.log(`all copies complete after ${Math.round(performance.now() - killedAt)} ms`);
 
-    // The server that the writer speaks to: it must notice by itself that it is on the wrong side.
+    // The writer's server must notice by itself that it was cut off.
     const lonely = nodeOf(writer);
     const cutAt = performance.now();
     cluster.cutOff(lonely);
     await traffic.goesOn(100);
     console.log(`${lonely} cut off: goes on after ${Math.round(performance.now() - cutAt)} ms`);
-    // It may look at the lonely server again in between.
+    // It may try the isolated server again meanwhile.
     while (nodeOf(writer) === lonely) await delay(STEP_MS);
     await retried(() => bucket.put('while-one-is-cut-off', '1'));
     cluster.heal();
@@ -196,7 +196,7 @@ test.skipIf(binary === undefined)(
     expect(listener.blocks.filter(({ event }) => event === 'gap')).toEqual([]);
 
     while (!seenKeys.includes('after')) await delay(STEP_MS);
-    // Each once, or again where the first answer was lost; none missed.
+    // Each once, or again if the first acknowledgement was lost; none is missing.
     expect([...new Set(seenKeys)]).toEqual([
       ...['before', 'while-one-is-dead', 'while-one-is-cut-off', 'after'],
     ]);
@@ -246,7 +246,7 @@ test.skipIf(binary === undefined)(
   },
 );
 
-/** What the cluster could not answer is asked again, as the processes of the service do. */
+/** Retries requests that the cluster could not answer, like the processes of the service. */
 async function retried<Value>(ask: () => Promise<Value>): Promise<Value> {
   for (;;) {
     try {

@@ -1,5 +1,5 @@
-// Readers miss and repeat nothing while nats-server is killed. Every test kills a real server with SIGKILL.
-// nats-writer tests the writer.
+// Readers neither miss nor repeat a message while nats-server is killed. Every test kills a real server
+// with SIGKILL. nats-writer tests the writer.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, truncateSync } from 'node:fs';

@@ -51,7 +51,7 @@ async function storedIds(): Promise<string[]> {
 const upTo = (count: number, prefix = '') =>
   Array.from({ length: count }, (_, index) => `${prefix}${index + 1}`);
 
-/** Resolves when the client has noticed, too: the library may crash when it is closed before that. */
+/** Resolves when the client has noticed, too, because the library may crash if it is closed earlier. */
 async function kill(): Promise<void> {
   const gone = Promise.withResolvers<void>();
   nats.onStatus(({ type }) => type === 'disconnect' && gone.resolve());
@@ -102,7 +102,7 @@ test('two writers at once keep the order of both, and each reports the messages 
     ['b', 'a'],
   ] as const) {
     expect(all.filter((id) => id.startsWith(own))).toEqual(upTo(count, own));
-    // Everything that the other stored before this one's last message.
+    // Everything that the other writer stored before this one's last message.
     const before = all.slice(0, all.lastIndexOf(`${own}${count}`));
     expect(seen[own]).toEqual(before.filter((id) => id.startsWith(other)));
   }
@@ -121,7 +121,7 @@ test('continues after messages at the end were deleted', async () => {
   for (const sequence of [5, 4]) await nats.jsm.streams.deleteMessage(STREAM, sequence, false);
   const second = await open();
   expect(await second.append(named('new'))).toBe(6);
-  // Deletions are no messages of another writer.
+  // Deletions do not count as messages of another writer.
   const third = await open();
   await nats.jsm.streams.deleteMessage(STREAM, 6, false);
   expect(await third.append(named('newer'))).toBe(7);
@@ -209,7 +209,7 @@ test('stores everything once and in order through ten kills, next to another wri
     for (const [index, id] of ids.slice(round * perRound, (round + 1) * perRound).entries()) {
       void writer.append(named(id)).then((sequence) => {
         sequences.push(sequence);
-        // Most of the round still waits.
+        // Most messages of the round are still waiting.
         if (index === 50) restart().then(restarted.resolve, restarted.reject);
         if (index === 100) void other.append(named(`other-${round}`));
       });

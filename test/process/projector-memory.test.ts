@@ -39,7 +39,7 @@ const ROOM = 100;
 const PARTITIONS = partitionsOf(0, 1);
 const DATABASE = 'fillstream';
 
-/** The real store, and what was read through it. */
+/** The real store, with a record of the reads. */
 class WatchedStore extends Store {
   readonly read: string[] = [];
 
@@ -49,7 +49,7 @@ class WatchedStore extends Store {
   }
 }
 
-/** Every row that the fold makes of these events with everything in memory, as text. */
+/** Every row that the fold computes from these events with everything in memory, as text. */
 function expectedRows(events: readonly Event[]): readonly string[] {
   const positions = new OpenPositions();
   return events

@@ -25,10 +25,10 @@ type Events = ReturnType<typeof eventsBetween>;
 const part = (from: number, to: number) => eventsBetween(EVENTS, from, to);
 
 const WAITING = 'another process holds the lease, waiting';
-/** Of a log line, as pino numbers it. */
+/** Level of a log line, as in pino. */
 const FATAL = 60;
 
-/** The same for any division of the work: no sequences, batches or owners. */
+/** Columns that are equal for any division of the work: no sequences, batches or owners. */
 const RESULT = `SELECT toString(count()) AS rows,
     toString(groupBitXor(cityHash64(kind, block_number, log_index, trader, condition_id, realised_pnl,
       realised_cost, position_shares, position_cost, position_fees))) AS bookings,
@@ -51,7 +51,7 @@ async function leasesExpired(parts: Parts): Promise<void> {
   await nats.close();
 }
 
-/** How many projectors there are by the reports of each. */
+/** The number of projectors, as each reports it. */
 async function reports(parts: Parts) {
   const nats = await connectNats({ url: parts.env.NATS_URL, name: 'partitions test' });
   const counts: number[] = [];

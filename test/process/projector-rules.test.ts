@@ -39,7 +39,7 @@ import { start, temporaryDirectory, until } from '../support/service.ts';
 import { type Parts, startParts } from '../support/stack.ts';
 
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
-/** One transaction a block: an event is known by it. */
+/** One transaction a block, which identifies the event. */
 const hash = (block: number) => `0x${block.toString(16).padStart(64, '0')}` as const;
 const MARKET = conditionId(0);
 const OTHER_HASH = hash(88);
@@ -92,7 +92,7 @@ describe('the projector', () => {
     directory.remove();
   });
 
-  /** Publishes, and runs a projector of its own until all of it is stored. */
+  /** Publishes, and runs a separate projector until all of it is stored. */
   async function project(events: readonly (Match | Resolution)[]): Promise<void> {
     const { projector } = await startProjector();
     await projector.event('projecting');
@@ -120,7 +120,7 @@ describe('the projector', () => {
 
   test('uses only the first resolution, in table and positions, also after a restart', async () => {
     await project([match(1), resolution(2, [1n, 0n]), resolution(3, [0n, 1n]), match(4)]);
-    // Another process, which knows the first one only from the table.
+    // Another process, which only has the table to learn about the first one.
     await project([resolution(5, [1n, 1n]), match(6)]);
     expect(
       await parts.query(
@@ -161,7 +161,7 @@ describe('the projector', () => {
     expect(await store.heal()).toEqual({ healedBatches: 1 });
   });
 
-  test('makes what a predecessor stored without a checkpoint its own checkpoint', async () => {
+  test('makes a checkpoint of what a predecessor stored without one', async () => {
     await parts.query('TRUNCATE TABLE projector_checkpoints');
     const { projector } = await startProjector();
     await projector.event('stored');
@@ -209,7 +209,7 @@ describe('the projector', () => {
     const projecting = projector.event('projecting').then(() => {
       isProjecting = true;
     });
-    // While this process, the holder, is alive; renewed, as a rebuild does it.
+    // While this process, the holder, is alive and renews it, as a rebuild does.
     for (let i = 0; i < 6; i++) {
       await new Promise((resolve) => setTimeout(resolve, 500));
       await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
@@ -222,7 +222,7 @@ describe('the projector', () => {
       leaseHolder('rebuild').replace(`process ${process.pid} `, `process ${pid} `),
     );
     await projecting;
-    // By the death of the holder: the lease itself would have lived on.
+    // Because the holder died. The lease itself would have lasted longer.
     if (process.platform === 'linux') expect(await kv.get(PAUSE_KEY)).toBeDefined();
   });
 
@@ -284,7 +284,7 @@ describe('the projector', () => {
     expect(await notReady()).toMatch(/LEDGER is damaged/);
   });
 
-  test('shows queries the tags that a predecessor stored but did not announce', async () => {
+  test('reloads the tags that a predecessor stored without reloading the dictionary', async () => {
     const { conditionId: id } = listingOf(0);
     await parts.query(
       `INSERT INTO markets (condition_id_hex, tags) VALUES ('${id.slice(2)}', ['rare'])`,
@@ -368,7 +368,7 @@ describe('the projector', () => {
     const first = (await newestBlock()) + 1;
     const ledger = await TestLedger.open(nats);
     for (const block of [first, first + 1]) {
-      // As many rows as the reader may be ahead.
+      // The number of rows by which the reader may be ahead.
       const { fills, ...one } = match(block);
       const many = Array.from({ length: 50_000 }, (_, logIndex) => {
         return {
@@ -406,7 +406,7 @@ describe('the projector', () => {
     };
   }
 
-  /** Parts of their own, whose data a test damages. */
+  /** Separate parts, whose data a test damages. */
   async function startOther() {
     const { path, remove } = temporaryDirectory();
     const damaged = await startParts(path, []);
@@ -420,7 +420,7 @@ describe('the projector', () => {
     return { path, damaged, client };
   }
 
-  /** A projector that must end with code 0 after the test at the latest. */
+  /** A projector that must end with code 0 by the end of the test. */
   async function startProjector(env: NodeJS.ProcessEnv = parts.env) {
     const projector = start('projector/main.ts', [], { ...env, METRICS_PORT: '0' });
     onTestFinished(async () => expect(await projector.stop()).toBe(0));
@@ -436,7 +436,7 @@ describe('the projector', () => {
     return new Store(client, partitionsOf(0, 1), { database: 'fillstream' });
   }
 
-  /** So many batches of another projector that ClickHouse forgets those before. */
+  /** Stores enough batches of another projector that ClickHouse forgets the earlier ones. */
   async function storeForeignBatches(firstBlock: number): Promise<void> {
     await parts.query(`INSERT INTO bookings (trader, block_number, partition, batch_id)
       SELECT 'x', ${firstBlock} + number, 255, number FROM numbers(10000)`);

@@ -46,7 +46,7 @@ describe.skipIf(!isHere)('fillstream.py', () => {
   const seeded = forFile(startSeeded);
   let published = 0;
 
-  /** What a program prints that begins with a client of the seeded api. */
+  /** The output of a program that starts with a client of the seeded api. */
   async function run(program: string, key = seeded.key, input = ''): Promise<string> {
     const lines = ['import json, os', 'from fillstream import *', 'client = Fillstream()'];
     const child = spawn('python3', ['-c', [...lines, program].join('\n')], {
@@ -150,7 +150,7 @@ except Problem as problem:
     );
   });
 
-  /** Lets the client of `run` talk to a server that gives these answers, one after the other. */
+  /** Runs `run` with a client of a server that sends these responses, one after the other. */
   async function answering(...answers: readonly ((response: ServerResponse) => void)[]) {
     const asked: unknown[] = [];
     const server = await serve((request, response) => {
@@ -207,7 +207,7 @@ except Problem as problem:
     response.end(`id: ${id}\nevent: order\ndata: {"n":${id}}\n\n`);
   };
 
-  /** What a feed yields, at most two events, and what ends it, while each wait takes five minutes of Python's clock. */
+  /** The events of a feed, at most two, and the reason for its end, while each wait takes five minutes of Python's clock. */
   const follow = (url: string) =>
     run(`
 time.monotonic = iter(range(1, 10_000, 300)).__next__

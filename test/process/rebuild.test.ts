@@ -27,7 +27,7 @@ import { type Parts, startParts } from '../support/stack.ts';
 
 const SEED = TEST_SEED;
 const MARKETS = 200;
-/** A moment up to 200 ms after each of these. */
+/** Log messages; each kill comes up to 200 ms after one of them. */
 const KILLED_AFTER = ['reading', 'filled', 'paused', 'compared', 'swapped'];
 const VIEWS_POLLS_MAX = 30;
 /** Around the start of this month: the archive needs a complete month, and rows of recent_bookings expire. */
@@ -91,15 +91,16 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
 
   const figures = () => figuresOf(client);
 
-  /** Waits until what was published is stored: the tables hold what the fold makes of it, and agree. */
+  /** Waits until everything published is stored: the tables have the results of the fold, and agree. */
   async function expectExact(): Promise<void> {
     const { sums } = expected(published);
-    // Only a count, because all the figures would slow down a rebuild that runs.
+    // Only a count, because all the figures would slow down a running rebuild.
     await until(async () => ((await bookings()) >= sums.rows ? true : undefined));
     let polls = 0;
     const found = await until(async () => {
       const all = await figures();
-      // The rows of an insert are seen before those of its views; what stays wrong is for the test.
+      // The rows of an insert are visible before those of its views. A lasting difference fails in
+      // the test.
       polls += 1;
       return contradictions(all).length === 0 || polls > VIEWS_POLLS_MAX ? all : undefined;
     });
@@ -121,7 +122,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     return process.lines;
   }
 
-  /** Asks all the time while `work` runs; the answers that are neither the old nor the new one. */
+  /** Sends requests while `work` runs; returns the responses that are neither the old nor the new one. */
   async function tornDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
     const trader = traderAddress(0);
     const paths = [
@@ -168,7 +169,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
 
   test('an intact service is the same after it, and continues exactly', async () => {
     const before = await figures();
-    // As the engine's own, while a leaderboard is being refreshed.
+    // Like the engine's own tables during the refresh of a leaderboard.
     await client.command({
       query: `CREATE TABLE ${REFRESHING} (x UInt8) ENGINE = MergeTree ORDER BY x`,
     });
@@ -260,7 +261,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   });
 });
 
-/** Sums of what the fold makes of events, in this process. */
+/** Sums of the fold's results for events, computed in this process. */
 function expected(events: readonly (Match | Resolution)[]) {
   const positions = new OpenPositions();
   const rows = events.flatMap((event) => positions.apply(event));

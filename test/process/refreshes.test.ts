@@ -1,4 +1,4 @@
-/** The pace of refreshable views, set from what their refreshes took in the real engine. */
+/** The refresh interval of views, which depends on the duration of their refreshes in the real engine. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { fillLeaderboards } from '../../local/leaderboards.ts';
 import {
@@ -70,9 +70,9 @@ test('every view has a schedule of its own, which a measured one replaces', asyn
   for (const view of Object.keys(own)) await refresh(view);
   await setPauses(clickhouse.client, { database: DATABASE });
   for (const [view, schedule] of Object.entries(await schedules())) {
-    // How fast this machine is decides which one.
+    // Which one depends on the speed of this machine.
     const measured = [5, 10, 15, 20, 30, 40, 60, 80, 160, 300];
-    // These read everything and need not be newer.
+    // These scan whole tables, so they are refreshed rarely.
     const seldom = { market_counts_mv: 'EVERY 5 MINUTE', search_traders_mv: 'EVERY 1 MINUTE' };
     const expected = seldom[view as keyof typeof seldom];
     if (expected === undefined) expect(measured, view).toContain(secondsOf(schedule));

@@ -1,6 +1,7 @@
 /**
- * The cluster form of every statement: the engine's own parser reads and formats it, and what must
- * hold for each table is stated here. two-shards.test.ts runs it, but for what takes servers.
+ * The cluster form of every statement: the engine's own parser reads and formats it, and the rules
+ * for each table are stated here. two-shards.test.ts runs it, except for the parts that need
+ * several servers.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -56,7 +56,7 @@ describe('sessions of a crashed process', () => {
     const { sessions, crash } = await pair.process();
     await sessions.open(caller(account, 'demo'), null);
     await sessions.open(caller(account, 'demo'), null);
-    // The server stops: no heartbeats arrive, but no process is gone.
+    // The server is paused: no heartbeats arrive, but no process has ended.
     await pair.broker.stop();
     await pair.broker.start();
     const { total_count } = await listed(one, account, 2);

@@ -1,4 +1,4 @@
-// Managed streams that were deleted leave nothing in memory.
+// Deleted managed streams do not stay in memory.
 import { randomUUID } from 'node:crypto';
 import { Session } from 'node:inspector/promises';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -57,6 +57,6 @@ test('the log of nats-server is copied and emptied when it is long', async () =>
   expect(readFileSync(`${log}.1`, 'utf8').startsWith(LINE.repeat(LINES))).toBe(true);
   const kept = sizeOf('nats-server.log');
   expect(await nats.stop()).toBe(0);
-  // It goes on in the same file.
+  // It continues in the same file.
   expect(sizeOf('nats-server.log')).toBeGreaterThan(kept);
 });

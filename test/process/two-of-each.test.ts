@@ -58,7 +58,7 @@ afterAll(async () => {
   directory?.remove();
 });
 
-/** Asks for every trader's figures until the signal aborts. */
+/** Requests every trader's figures until the signal aborts. */
 async function ask(url: string, signal: AbortSignal): Promise<ReadonlySet<number>> {
   const statuses = new Set<number>();
   for (let n = 0; !signal.aborted; n += 1) statuses.add((await figures(url, n % TRADERS)).status);
@@ -96,7 +96,7 @@ test(`both apis show the same under load (seed ${SEED})`, { timeout: 240_000 }, 
   const clients = [...urls, ...urls].map((url) => new FeedClient(url, parts.key));
   const first = match(EVENTS, { txHash: hash(EVENTS) });
   const writer = await openWriter(nats, { stream: FEED_STREAM });
-  // Until every client has a cursor, so that none starts later than the first match that is compared.
+  // Wait until every client has a cursor, so that none starts after the first match that is compared.
   await until(async () => {
     const id = `${first.txHash} ${performance.now()}`;
     await writer.append({ id, subject: FEED_MATCH_SUBJECT, data: encodeFeedEvent(first) });
@@ -129,7 +129,7 @@ test(`both apis show the same under load (seed ${SEED})`, { timeout: 240_000 }, 
     await client.stop();
   }
   for (let trader = 0; trader < TRADERS; trader += 1) {
-    // A response of the time under load is kept for a second.
+    // A response from the time under load is cached for a second.
     await until(async () => {
       const [one, other] = await Promise.all(urls.map((url) => figures(url, trader)));
       return (one?.status === 200 && JSON.stringify(one) === JSON.stringify(other)) || undefined;

@@ -70,7 +70,7 @@ async function asked({ api, key }: typeof one, path: string, init: RequestInit =
   return { ...body, as_of: undefined };
 }
 
-test('each shard has rows of its own, together all', async () => {
+test('each shard has separate rows, together all', async () => {
   const count =
     'SELECT toString(count()) AS rows, toString(uniqExact(trader)) AS traders FROM bookings';
   type Counts = { rows: string; traders: string };

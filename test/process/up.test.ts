@@ -203,7 +203,8 @@ describe('npm start', () => {
       expect(traders.length, frame).toBeGreaterThan(0);
       expect(total_count).toBeGreaterThanOrEqual(traders.length);
     }
-    // Markets had their tags when the boards were computed: the long ones are the next time in 5 minutes.
+    // Markets had their tags when the boards were computed. The next refresh of the long ones is in 5
+    // minutes.
     const tagged: Record<string, number> = {};
     for (const tag of ['all', 'crypto', 'sports', 'politics']) {
       const path = `/v1/analytics/leaderboard?time_frame=30D&tag=${tag}`;
@@ -227,7 +228,7 @@ describe('npm start', () => {
       .map((line) => Number(line.pid));
     up.kill('SIGINT');
     await up.event('stopping');
-    // Again, as from a terminal and npm.
+    // Twice, as from a terminal and from npm.
     expect(await up.stop()).toBe(0);
     expect(up.lines.at(-1)).toEqual({ event: 'stopped' });
     await expect.poll(() => pids.filter(isAlive)).toEqual([]);
@@ -275,7 +276,7 @@ describe('npm start', () => {
         );
         return found ?? undefined;
       });
-      // The devnet makes a few matches revert: they were pending, and never a fill.
+      // A few matches of the devnet revert: they were pending and never became a fill.
       if (receipt.status === '0x1') mined.push(txHash.slice(2));
     }
     const { query } = service;
@@ -305,7 +306,7 @@ describe('npm start', () => {
       .map((line) => Number(line.pid));
     service.up.kill('SIGKILL');
     await service.up.exit;
-    // The next start comes at once, while the old parts still stop.
+    // The next start follows at once, while the old parts are still stopping.
     service = await startService(data, { args: TRADING });
     await expect.poll(() => pids.filter(isAlive)).toEqual([]);
     const { url } = service.ready;

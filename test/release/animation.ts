@@ -1,9 +1,9 @@
-/** Pictures of a page, one after the other, as an animated PNG (APNG: PNG specification, third edition, 11.3.6). */
+/** Combines pictures of a page into an animated PNG (APNG: PNG specification, third edition, 11.3.6). */
 import { crc32 } from 'node:zlib';
 
 const SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex');
 
-/** Of PNGs of one size, in a loop, each shown so many milliseconds. */
+/** PNGs of equal size as a loop that shows each for this many milliseconds. */
 export function animated(frames: readonly Buffer[], frameMs: number): Buffer {
   const [first, ...others] = frames.map(chunksOf);
   const header = first?.find(({ type }) => type === 'IHDR');

@@ -1,7 +1,7 @@
 /**
  * `npm run attack:api`: the whole service with live trades, 10,000 random bad requests and 1,000 slow
- * connections that are kept open meanwhile, and what a well-behaved client feels. Prints the figures; exits
- * with 1 where a request had no answer or a 5xx, something leaked, slow connections were missing, or the median
+ * connections that are kept open meanwhile, and the latency of a well-behaved client. Prints the figures; exits
+ * with 1 if a request had no response or a 5xx, something leaked, slow connections were missing, or the median
  * latency more than doubled.
  */
 
@@ -15,7 +15,7 @@ const BAD_REQUESTS = 10_000;
 /** Accounts that send them. */
 const ATTACKERS = 50;
 const SLOW_CONNECTIONS = 1_000;
-/** The server closes slow connections; that many of them are open on the average. */
+/** The server closes slow connections; this many of them are open on average. */
 const SLOW_SHARE_MIN = 0.9;
 const SAMPLE_MS = 200;
 const QUIET_MS = 15_000;

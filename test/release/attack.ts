@@ -1,6 +1,7 @@
 /**
- * Attacks on a running api, and what a well-behaved client feels meanwhile: random bad requests over raw
- * sockets, and connections that send their heads a byte at a time. Seeded, so that a run can be repeated.
+ * Attacks on a running api, and the latency of a well-behaved client meanwhile: random bad requests over
+ * raw sockets, and connections that send their headers a byte at a time. Seeded, so that a run can be
+ * repeated.
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -12,17 +13,17 @@ export type Target = {
   readonly port: number;
   /** Valid keys, of different accounts, so that their rates do not end an attack early. */
   readonly keys: readonly [string, ...string[]];
-  /** What no answer may hold, besides what `LEAK` finds: passwords, our directories. */
+  /** Texts that no response may contain, in addition to those of `LEAK`: passwords, our directories. */
   readonly secrets?: readonly string[];
 };
 
 export type Attack = {
   readonly seed: number;
-  /** How many bad requests had this status. */
+  /** Number of bad requests by status. */
   readonly statuses: ReadonlyMap<number, number>;
-  /** Beginnings of the requests without an answer, which is a fault. */
+  /** Beginnings of the requests without a response, which is a bug. */
   readonly unanswered: readonly string[];
-  /** Answers that held what no client may see. */
+  /** Responses with something that no client may see. */
   readonly leaks: readonly string[];
 };
 
@@ -30,7 +31,7 @@ const ANSWER_MS_MAX = 30_000;
 const REOPEN_MS = 50;
 const BUSY_MS = 1_000;
 const BUSY_TRIES = 10;
-/** Of stacks, foreign errors, our paths and our stores. */
+/** Stack traces, errors of libraries, our paths and our stores. */
 const LEAK =
   /\bat .+\.(ts|js):\d|node_modules|ECONN|ClickHouse|DB::|Exception|SELECT |KV_|127\.0\.0\.1:\d|fs_(demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 
@@ -50,7 +51,7 @@ export async function sendBadRequests(
       left -= 1;
       const request = badRequest(below, keys[below(keys.length)] ?? keys[0]);
       let status = 503;
-      // A request that is answered 503 every time is at fault; otherwise its store was busy.
+      // A request that gets a 503 every time is a bug; otherwise its store was busy.
       for (let tries = 0; tries < BUSY_TRIES && status === 503; tries += 1) {
         if (tries > 0) await delay(BUSY_MS);
         const answer = await exchange(host, port, request);
@@ -84,7 +85,7 @@ export async function openSlowConnections(
     const socket = connect(port, host);
     sockets.set(socket, 0);
     socket.on('error', () => undefined);
-    // Read, or its end would not be seen.
+    // Read the socket; otherwise its end would not be noticed.
     socket.resume();
     socket.on('close', () => {
       sockets.delete(socket);
@@ -134,7 +135,7 @@ export async function goodRequests(
 
 type Below = (limit: number) => number;
 
-/** One request with something wrong in it; most have a valid key, so that they get far. */
+/** One malformed request; most have a valid key, so that they get past authentication. */
 function badRequest(below: Below, key: string): string {
   const pick = <T>(values: readonly [T, ...T[]]): T => values[below(values.length)] ?? values[0];
   const noise = (length: number) =>
@@ -183,13 +184,13 @@ function badRequest(below: Below, key: string): string {
   return below(20) === 0 ? noise(1 + below(300)) : whole;
 }
 
-/** Sends and reads to the end of the connection; an event stream is left after its head. */
+/** Sends, and reads to the end of the connection; closes an event stream after its headers. */
 function exchange(host: string, port: number, request: string): Promise<Buffer> {
   return new Promise((done) => {
     const socket = connect(port, host);
     let answer: Buffer = Buffer.alloc(0);
     const timer = setTimeout(() => socket.destroy(), ANSWER_MS_MAX);
-    // Not ended: Node's server takes that for a client that has gone, and does not answer.
+    // Do not end the socket: Node's server would treat the client as gone and not respond.
     socket.on('connect', () => socket.write(Buffer.from(request, 'latin1')));
     socket.on('data', (chunk) => {
       answer = Buffer.concat([answer, chunk]);
@@ -208,8 +209,9 @@ function statusOf(answer: Buffer): number {
 }
 
 /**
- * What an answer gives away, with its surroundings: read as a client reads it, so that neither chunks nor a
- * compression hide it, and whatever the request said. The new key of a 201 is meant for the client.
+ * What a response leaks, with its context. The response is decoded as by a client, so that neither chunks
+ * nor compression hide a leak. Texts of the request do not count. The new key of a 201 is meant for the
+ * client.
  */
 export function leakOf(answer: Buffer, secrets: readonly string[]): string | undefined {
   const end = answer.indexOf('\r\n\r\n');

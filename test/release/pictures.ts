@@ -33,7 +33,7 @@ for (let n = 0; n < FRAMES; n++) {
   await delay(FRAME_MS);
 }
 const picture = animated(frames, FRAME_MS);
-// A browser must be able to play what is published.
+// A browser must be able to play the published file.
 const played = await page.evaluate(`(async () => {
   const decoder = new ImageDecoder({
     data: Uint8Array.fromBase64('${picture.toString('base64')}'),

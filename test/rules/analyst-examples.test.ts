@@ -1,6 +1,7 @@
 /**
- * The analysts' examples, each against an answer that is computed here from the raw rows without SQL, on a ledger made to
- * trip queries (support/analyst-ledger.ts). That they run on a real devnet: process/analyst.test.ts.
+ * Compares each of the analysts' examples with a result that is computed here from the raw rows without SQL, on a ledger
+ * with cases that queries often get wrong (support/analyst-ledger.ts). process/analyst.test.ts runs them on a real
+ * devnet.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -114,7 +115,10 @@ async function ask(statement: string): Promise<Answer> {
     .map((line) => JSON.parse(line));
 }
 
-/** No row of the ledger leaves a window in ten minutes, but windows of whole hours and days move at the turn of an hour. */
+/**
+ * No row of the ledger leaves a window within ten minutes, but windows of whole hours and days move at the start of an
+ * hour.
+ */
 async function expectAnswer(statement: string, expected: (now: number) => Answer): Promise<void> {
   const now = await serverNow();
   const answer = await ask(statement);
@@ -125,13 +129,13 @@ async function expectAnswer(statement: string, expected: (now: number) => Answer
   expect(answer).toEqual(rows);
 }
 
-/** What the example with this number should return, given the time. */
+/** The expected rows of the example with this number at the given time. */
 function example(number: number, expected: (now: number) => Answer): void {
   const name = NAMES[number - 1] ?? '';
   test(name, () => expectAnswer(readFileSync(join(EXAMPLES, name), 'utf8'), expected));
 }
 
-/** A double that was rounded to so many digits; halves may go either way. */
+/** A double that was rounded to this many digits; halves may be rounded either way. */
 function rounded(value: number, digits: number): unknown {
   return expect.closeTo(value, digits - 0.001);
 }
@@ -368,7 +372,7 @@ describe('the examples', () => {
         const squares = sum(all, (day) => (14n * day - pnl) ** 2n);
         const deviation = Math.sqrt(Number(squares) / 196 / 13) / 1e6;
         const mean = Number(pnl) / 14 / 1e6;
-        // They are ranked by what is shown.
+        // They are ranked by the shown figure.
         const sharpe = Math.round((100 * Math.sqrt(365) * mean) / deviation) / 100;
         return { trader, pnl, mean, deviation, sharpe };
       })

@@ -1,7 +1,8 @@
-// What an analyst may run and what is refused: writes, files, other servers, other settings, and attempts to hide one
-// of these. No nesting, spelling or way in lets an analyst read a file, a setting of the server, or another host. Forbidden acts
-// are wrapped into every kind of nesting; harmless ones in the same nestings must run, so that no refusal is a mistake
-// of the test. Looks for a secret in each answer and on disk, before and after the service has opened the file.
+// Statements that an analyst may run, and those that are rejected: writes, files, other servers, other settings, and
+// attempts to hide one of these. No nesting, spelling or interface lets an analyst read a file, a setting of the server, or
+// another host. Forbidden sources are put into every kind of nesting. Allowed ones must run in the same nestings, which
+// proves that the nestings themselves are valid. Searches for a secret in each response and on disk, before and after the
+// service has opened the file.
 import { once } from 'node:events';
 import {
   mkdirSync,
@@ -30,7 +31,7 @@ import { connect, send, startEngine, stopEngines } from '../support/stack.ts';
 
 const SECRET = 'sesame-7f3a';
 const ROUNDS = isLong ? 1_000 : 100;
-/** Statements of each closed source in a short run. */
+/** Statements for each forbidden source in a short run. */
 const SAMPLE = 4;
 
 const root = mkdtempSync(join(tmpdir(), 'analyst-guard-'));
@@ -72,7 +73,7 @@ async function ask(statement: string, search = ''): Promise<{ ok: boolean; text:
   return { ok: response.ok, text: await response.text() };
 }
 
-/** Sources of rows that must stay closed. */
+/** Forbidden sources of rows. */
 function forbidden(): string[] {
   return forbiddenSources({ file, root, port: (host.address() as AddressInfo).port });
 }
@@ -84,7 +85,7 @@ function sample<T>(list: readonly T[]): T[] {
   return Array.from({ length: SAMPLE }, () => list[roll(list.length)] as T);
 }
 
-/** Comments and letter case that mean the same. */
+/** Variants with comments and in other letter case that mean the same. */
 function disguise(statement: string): string {
   const keywords = /\b(SELECT|FROM|WITH|AS|SETTINGS|WHERE|IN|UNION|ALL|DESCRIBE)\b/g;
   return statement.replaceAll(keywords, (word) => {
@@ -94,7 +95,7 @@ function disguise(statement: string): string {
 }
 
 function expectNothingLeaked({ ok, text }: { ok: boolean; text: string }, statement: string) {
-  // It parses and reads nothing, so it may name a table that does not exist.
+  // It only parses and reads nothing, so it may name a table that does not exist.
   if (!/EXPLAIN AST/i.test(statement)) {
     expect(ok, statement).toBe(false);
     expect(text, statement).toMatch(/^Code: \d+\. DB::Exception: /);
@@ -109,7 +110,7 @@ function expectNothingElse() {
   expect(readdirSync(join(root, 'open'))).toEqual(['secret.csv']);
 }
 
-/** No table or database was made or dropped, and nothing was written. */
+/** No table or database was created or dropped, and nothing was written. */
 async function expectUnchanged() {
   expect(await asService('SELECT * FROM fillstream.fills')).toBe('x\t1\n');
   expect((await asService('SHOW DATABASES')).split('\n')).not.toContain('x');

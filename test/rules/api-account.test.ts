@@ -1,4 +1,4 @@
-/** What an account may ask and change about itself: keys, limits, what it used. */
+/** The endpoints of an account: keys, limits and usage. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -30,7 +30,7 @@ function send(method: string, path: string, key: string, body?: unknown) {
   });
 }
 
-/** Resolves when the other process answers with this status. */
+/** Resolves when the other process responds with this status. */
 async function elsewhere(key: string, status: number): Promise<void> {
   while ((await get(`${other.url}/v2/user/me`, key)).status !== status) await delay(20);
 }
@@ -60,7 +60,7 @@ describe('/v2/user/keys', () => {
     expect((await send('DELETE', `/v2/user/keys/${id}`, first)).body).toEqual({ id });
     expect((await get(`${api.url}/v2/user/me`, key)).status).toBe(401);
     await elsewhere(key, 401);
-    // As of a stream: what was deleted is not there to be deleted.
+    // As for a stream: a deleted key cannot be deleted again.
     expect((await send('DELETE', `/v2/user/keys/${id}`, first)).status).toBe(404);
     const late = await send('PATCH', `/v2/user/keys/${id}`, first, { expires_at: null });
     expect([late.status, late.body.issues[0].path]).toEqual([400, 'id']);
@@ -153,7 +153,7 @@ describe('/v2/user/keys', () => {
     const issue = { path: 'Idempotency-Key', message: expect.stringContaining('another body') };
     expect([changed.status, changed.body.issues]).toEqual([400, [issue]]);
     expect((await post(api.url, 'x'.repeat(256), {})).status).toBe(400);
-    // Another key of the account has repetitions of its own.
+    // Repetitions of another key of the account are separate.
     const apart = await get(`${api.url}/v2/user/keys`, one?.body.key, {
       method: 'POST',
       body: JSON.stringify({ label: 'x' }),
@@ -202,7 +202,7 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
     expect(used.stream_seconds).toEqual({ today: 0, quota: 10_800, left: 10_800 });
     expect(used.sessions).toEqual({ open: 0, quota: 2 });
 
-    // Two so far; the third is counted before it is answered.
+    // Two so far; the third is counted before its response.
     expect((await get(`${api.url}/v2/user/telemetry`, key)).body.requests).toEqual({
       today: 3,
       per_second: 20,

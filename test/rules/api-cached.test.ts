@@ -38,7 +38,7 @@ afterAll(async () => {
 
 type Headers = Readonly<Record<string, string>>;
 
-/** A response as it is on the wire. */
+/** A response as sent. */
 async function ask(path: string, key: string, headers: Headers = {}, method = 'GET', of = api) {
   const sent = { 'X-Service-Key': key, ...headers };
   const request = getRaw(of.url + path, { headers: sent, method, agent: false });
@@ -164,7 +164,7 @@ describe('a cached response', () => {
 describe('a shared response', () => {
   const TRADER = `/v2/traders/${addressOf(1)}`;
   const clock = { nowMs: 1_000 };
-  /** Reads of ClickHouse in their order; while `held` is set they wait for it. */
+  /** Reads of ClickHouse in order; while `held` is set, they wait for it. */
   const reads: { readonly signal: AbortSignal | null }[] = [];
   let held: Promise<void> | undefined;
   let onRead = () => {};
@@ -191,14 +191,14 @@ describe('a shared response', () => {
 
   afterAll(() => shared?.stop());
 
-  /** How many reads `work` takes, without those of the metadata cache, which reads what is new every two seconds. */
+  /** The number of reads during `work`, without those of the metadata cache, which reads new rows every two seconds. */
   async function readsOf(work: () => Promise<unknown>): Promise<number> {
     const before = reads.length;
     await work();
     return reads.slice(before).filter(({ signal }) => signal !== null).length;
   }
 
-  /** Holds reads: `begun` resolves with the first one, `release` lets all of them go on. */
+  /** Holds reads: `begun` resolves with the first one, `release` lets all of them continue. */
   function hold() {
     const { promise, resolve: release } = Promise.withResolvers<void>();
     held = promise.then(() => {

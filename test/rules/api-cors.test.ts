@@ -12,7 +12,7 @@ let open: Awaited<ReturnType<typeof startApi>>;
 let key: string;
 
 beforeAll(async () => {
-  // Nothing here asks ClickHouse.
+  // Nothing here queries ClickHouse.
   const options = { clickhouseUrl: 'http://127.0.0.1:9', nats };
   closed = await startApi(options);
   open = await startApi({ ...options, corsOrigins: [PAGE] });

@@ -1,6 +1,6 @@
 /**
- * Every error answer over real HTTP: what a client may rely on when something is wrong with its
- * request or its key. What it gets when our stores are gone: api-unavailable.test.ts.
+ * Every error response over real HTTP: the guarantees for clients with a bad request or key.
+ * Unavailable stores: api-unavailable.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
@@ -58,7 +58,7 @@ describe('a problem', () => {
 });
 
 describe('400 invalid_request', () => {
-  // What the OpenAPI document says of each parameter: api-openapi.test.ts.
+  // The OpenAPI document's rules for each parameter: api-openapi.test.ts.
   test.each([
     [`/v1/traders/${ADDRESS}/hourly_stats?from=never`, 'from'],
     [`/v1/traders/${ADDRESS}/markets/9223372036854775808/orders`, 'id'],
@@ -151,7 +151,7 @@ describe('401 unauthorized', () => {
   test('is the response of every route without a key', async () => {
     const own = await stores.serve({ trustedProxies: ['127.0.0.0/8'] });
     for (const [n, path] of ROUTES.entries()) {
-      // Without a key, requests are counted by their address: each comes from another one.
+      // Without a key, requests are counted by address, so each comes from a different one.
       const from = { headers: { 'X-Forwarded-For': `10.0.0.${n}` } };
       const { status, body, headers } = await get(own.url + path, undefined, from);
       expect([path, status, body.error]).toEqual([path, 401, 'unauthorized']);
@@ -183,7 +183,7 @@ describe('401 unauthorized', () => {
 });
 
 describe('404 and 405', () => {
-  // Its own, because requests without a key are counted by address.
+  // A separate address, because requests without a key are counted by address.
   let own: typeof api;
 
   beforeAll(async () => {

@@ -1,4 +1,4 @@
-/** API keys against a real nats-server: what a process knows of the bucket. */
+/** API keys on a real nats-server: a process's view of the bucket. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { hashKey, KeyRecord, openKeys, storeKey } from '../../api/auth/keys.ts';

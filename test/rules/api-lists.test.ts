@@ -1,6 +1,6 @@
 /**
- * What every list has in common, over real HTTP and ClickHouse: both orders, cursors and the Link field,
- * CSV; and the endpoint that lists a whole market.
+ * Rules for every list, over real HTTP and ClickHouse: both orders, cursors, the Link header and CSV;
+ * and the endpoint that lists a whole market.
  */
 import { beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -69,7 +69,7 @@ const LISTS = [
   ['markets', '/v2/markets?status=closed&sort_by=closing', 2],
   ['holders', '/v2/markets/1003/holders?', 2],
 ] as const;
-/** Everything at once, where the default is less. */
+/** Everything at once, if the default is less. */
 function whole(path: string): string {
   if (path.includes('leaderboard')) return `${path}&limit=100`;
   return path.includes('/trades') ? `${path}&limit=1000` : path;
@@ -84,7 +84,7 @@ describe.each(LISTS)('%s of %s', (list, path, limit) => {
 
   test('ends with its last page, also if that is full', async () => {
     const { length } = (await ok(whole(path))).body[list];
-    // The list as one page, or as a few where a page may not be that long.
+    // The list as one page, or as a few if it exceeds the maximum page.
     const sizes = [length, ...Array.from({ length: 100 }, (_, i) => 100 - i)];
     const isWhole = async (size: number) =>
       length % size === 0 && (await get(`${url}${path}&limit=${size}`, seeded.key)).status === 200;
@@ -158,7 +158,7 @@ describe('GET /v1/market_data/:id_or_slug', () => {
       });
   }
 
-  test('gives every trader with figures and fills, by number, slug or condition id', async () => {
+  test('returns every trader with figures and fills, by number, slug or condition id', async () => {
     for (const market of [0, 2, 4, 6]) {
       const traders = expectedTraders(market);
       const listing = MARKETS[market];
@@ -171,19 +171,19 @@ describe('GET /v1/market_data/:id_or_slug', () => {
     }
   });
 
-  test('gives a market that no listing describes by its condition id', async () => {
+  test('returns a market without a listing by its condition id', async () => {
     const { body } = await ok(`/v1/market_data/0x${conditionOf(UNLISTED_MARKET)}`);
     expect(body.market).toEqual(expectedMarketObject(UNLISTED_MARKET));
     expect(body.traders).toEqual(expectedTraders(UNLISTED_MARKET));
   });
 
-  test('leaves the fills out with include_orders=false', async () => {
+  test('omits the fills with include_orders=false', async () => {
     const { body } = await ok('/v1/market_data/1001?include_orders=false');
     const expected = expectedTraders(1).map((trader) => ({ ...trader, orders: [] }));
     expect(body.traders).toEqual(expected);
   });
 
-  test('ends a page with next_cursor, which the Link field has too', async () => {
+  test('ends a page with next_cursor, which is also in the Link header', async () => {
     const { body, headers } = await ok('/v1/market_data/1001?limit=2');
     const second = expectedTraders(1)[1]?.profile.address;
     expect([body.traders.length, body.next_cursor]).toEqual([2, second]);
@@ -231,11 +231,11 @@ describe('GET /v1/markets/:id', () => {
 
 describe('a page for a demo key', () => {
   test.each(['v1', 'v2'])(
-    'of %s is its last: nothing links to a page that is refused',
+    'of %s is its last, because the next page would be rejected',
     async (version) => {
       const path = `${url}/${version}/analytics/leaderboard`;
       const demoKey = await issueKey(seeded.nats.bucket, 'demo');
-      // By default, it has as many entries as it may.
+      // By default, it has the maximum number of entries.
       const [demo, again] = [await get(path, demoKey), await get(path, demoKey)];
       const pro = await get(`${path}?limit=20`, seeded.key);
       expect(pro.body.total_count).toBeGreaterThan(20);

@@ -1,6 +1,6 @@
 /**
- * Candles, trades and holders of markets over real HTTP and ClickHouse, against an account of the same made-up
- * bookings that uses neither the SQL nor the api.
+ * Candles, trades and holders of markets over real HTTP and ClickHouse, compared with an account of the same
+ * made-up bookings that uses neither the SQL nor the api.
  */
 import { getAddress } from 'viem';
 import { describe, expect, test } from 'vitest';
@@ -113,7 +113,7 @@ describe('GET /v2/markets/:id/candles', () => {
     const { body } = await ok(`${pathOf(4)}/candles`);
     expect(body.candles).toHaveLength(300);
     expect(body.candles).toEqual(expectedCandles(4, 3_600, last - 299 * 3_600, last));
-    // Nothing is after the present.
+    // There is nothing in the future.
     expect((await ok(`${pathOf(4)}/candles?to=${NOW + 90_000}`)).body).toEqual(body);
     expect((await ok(`${pathOf(4)}/candles?from=${NOW + 90_000}`)).body.candles).toEqual([]);
   });
@@ -237,7 +237,7 @@ describe('GET /v2/markets/:id/holders', () => {
 
 describe('GET /v2/markets/:id', () => {
   test('has the mark, volume, matches and open interest', async () => {
-    // The whale's volume in market 4 is more than a number carries.
+    // The whale's volume in market 4 exceeds the exact range of a number.
     for (const market of ALL_MARKETS.filter((one) => one !== 4)) {
       const matches = matchesOf(market);
       expect((await ok(pathOf(market))).body).toMatchObject({
@@ -369,7 +369,7 @@ describe('while trades arrive', () => {
       const page: Awaited<ReturnType<typeof ok>> = await ok(next);
       walked.push(...page.body.trades);
       next = page.next;
-      // After everything that was there, of which each page shows more when it comes oldest first.
+      // Later than everything else, because with the oldest first, each page shows more of it.
       if (inserted >= 5) continue;
       const block = (order === 'asc' ? 97_000_000 : 98_000_000) + inserted;
       const more = [{ ...pattern, block, time: NOW }];

@@ -16,7 +16,7 @@ import { forFile } from '../support/for-file.ts';
 import { isLong } from '../support/seed.ts';
 import { temporaryDirectory, until } from '../support/service.ts';
 
-/** Of each operation. */
+/** Requests for each operation. */
 const RUNS = isLong ? 20 : 5;
 
 const seeded = forFile(startSeeded);
@@ -40,7 +40,7 @@ const KNOWN: Readonly<Record<string, string>> = {
   q: 'question',
 };
 
-/** The operations that read and answer with JSON. */
+/** The operations that read and respond with JSON. */
 function operations() {
   return readable().filter(
     ({ operation }) => operation.responses[200]?.content?.['application/json'],
@@ -75,13 +75,13 @@ function fill(path: string, values: Readonly<Record<string, string>>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
 }
 
-/** Headers that a client acts on: an answer that has one is described with it. */
+/** Headers that clients use. A response with one of them must be documented with it. */
 const TOLD = [
   ...['Allow', 'ETag', 'Link', 'Location', 'Retry-After', 'WWW-Authenticate', 'X-Total-Count'],
   ...['RateLimit', 'RateLimit-Policy', 'X-Request-Id'],
 ];
 
-/** Fails unless the document describes this answer of the operation. */
+/** Fails unless the document describes this response of the operation. */
 function expectDescribed(operation: Operation, answer: Awaited<ReturnType<typeof get>>) {
   const described = operation.responses[answer.status];
   expect(described, `${operation.operationId} answers ${answer.status}`).toBeDefined();
@@ -119,13 +119,13 @@ function schemaOf(schema: z.core.JSONSchema.JSONSchema): z.ZodType {
   return made;
 }
 
-/** The query with the parameters that must be there. */
+/** The query with the required parameters. */
 function queryOf({ parameters }: Operation): string {
   const needed = parameters.filter((one) => one.in === 'query' && one.required);
   return `?${new URLSearchParams(Object.fromEntries(needed.map(({ name }) => [name, KNOWN[name] ?? ''])))}`;
 }
 
-/** What a reference refers to. */
+/** The target of a reference. */
 function resolved(schema: z.core.JSONSchema.JSONSchema): z.core.JSONSchema.JSONSchema {
   const name = schema.$ref?.split('/').pop();
   if (name === undefined) return schema;
@@ -179,7 +179,7 @@ describe('the document', () => {
 
   test('is OpenAPI 3.1, which parsers and generators read', async () => {
     expect(document.openapi).toBe('3.1.0');
-    // It dereferences what it is given.
+    // It dereferences its argument in place.
     const read = await SwaggerParser.validate(structuredClone(document) as never);
     expect(read.paths).toHaveProperty(['/v1/stream/orders', 'get', 'responses', '200']);
   });
@@ -255,7 +255,7 @@ describe('the document', () => {
         const [curl = '', , python] = samples.map(({ source }) => source);
         const [, shown = ''] = /'https:\/\/api\.example\.com([^']*)'$/.exec(curl) ?? [];
         expect(python).toContain(shown.split('?')[0]);
-        // What it names does not exist here.
+        // The resource does not exist here.
         const [, body] = /-d '(.*)'/.exec(curl) ?? [];
         const given = body === undefined ? undefined : JSON.parse(body);
         const answer = await send(method as Method, shown, seeded.key, given);
@@ -334,7 +334,7 @@ describe('the document', () => {
       const first = await fetch(url + path);
       expect(first.status).toBe(200);
       const etag = first.headers.get('etag') ?? '';
-      // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
+      // Without Cache-Control, fetch would add no-cache, which requests the whole response.
       const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
       const second = await fetch(url + path, { headers });
       expect([second.status, await second.text()]).toEqual([304, '']);
@@ -343,7 +343,7 @@ describe('the document', () => {
   );
 });
 
-/** A new key of an account of its own. Until the api knows it, its requests count for their address. */
+/** A new key of a new account. Until the api knows it, its requests count for their address. */
 async function knownKey(tier: 'demo' | 'pro'): Promise<string> {
   const key = await issueKey(seeded.nats.bucket, tier);
   await get(`${url}/sessions`, key);
@@ -463,7 +463,7 @@ describe('live responses', () => {
     }
   });
 
-  /** What the tier demo does not have, and what a refusal says. */
+  /** Features that the tier demo does not have, and the details of the errors. */
   const DEMO: readonly (readonly [path: string, query: string, says: RegExp])[] = [
     ...['/v1/analytics/leaderboard', '/v2/analytics/leaderboard'].flatMap((path) => [
       [path, 'limit=21', /^limit: .*the tier demo allows at most 20$/] as const,
@@ -474,7 +474,7 @@ describe('live responses', () => {
     ['/v1/market_data/{id_or_slug}', '', /demo/],
   ];
 
-  // What another tier was sent may be kept; it is not sent to this one.
+  // A client may keep a response for another tier, but this tier does not get it.
   test.each(DEMO)('of %s with %j are a 403 for the tier demo alone', async (path, query, says) => {
     const target = `${url}${fill(path, KNOWN)}?${query}`;
     for (const key of [seeded.key, seeded.individualKey]) {
@@ -636,7 +636,7 @@ describe('/docs', () => {
   });
 });
 
-/** Texts that the schema does not allow. */
+/** Texts that do not match the schema. */
 function refusedOf(schema: z.core.JSONSchema.JSONSchema): string[] {
   const { type, enum: allowed, minimum, maximum, minLength, maxLength, pattern, items } = schema;
   if (allowed !== undefined) return ['', 'no-such-value'];

@@ -1,6 +1,6 @@
 /**
- * Paging while trades arrive: within one refresh of a board its pages neither repeat nor leave out
- * anyone, whatever is written meanwhile; a trader's markets are walked by cursor, as far as an order by
+ * Paging while trades arrive: within one refresh of a board, its pages neither repeat nor omit a
+ * trader, regardless of new trades; a trader's markets are paginated by cursor, as far as an order by
  * the newest trade allows; filters combine.
  */
 import { describe, expect, test } from 'vitest';
@@ -19,7 +19,7 @@ async function ok(path: string) {
   return body;
 }
 
-/** Every trader trades once more, and two who never did. */
+/** Every trader trades once more, and two new ones trade, too. */
 async function tradeMore() {
   const [pattern] = rows.filter((row) => row.kind === 'fill' && row.time > NOW - 3_000);
   if (pattern === undefined) throw new Error('no recent fill among the bookings');
@@ -84,7 +84,7 @@ test('a refresh brings the trades that arrived', async () => {
   const before = (await ok(path)).total_count;
   await tradeMore();
   await refreshBoards(seeded.clickhouse.client);
-  // A page is kept for a second after its board was asked for its refresh.
+  // A page is cached for a second after the refresh of its board was read.
   await expect.poll(async () => (await ok(path)).total_count).toBeGreaterThan(before);
 });
 
@@ -99,7 +99,7 @@ test('the markets of a trader do not repeat when following Link while trades arr
   }
   const ids = walked.map((entry) => entry.market.id);
   expect(new Set(ids).size).toBe(ids.length);
-  // What is traded meanwhile moves to the front, in front of the cursor, and only that is not met.
+  // Markets that are traded meanwhile move before the cursor, and only these are omitted.
   const order = whole.history.map((entry: { market: { id: string } }) => entry.market.id);
   expect(ids).toEqual(order.filter((id: string) => ids.includes(id)));
   expect(ids.slice(0, 2)).toEqual(order.slice(0, 2));

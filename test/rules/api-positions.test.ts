@@ -1,4 +1,4 @@
-/** Positions, equity, trades and batches of traders against the independent account of the same LEDGER. */
+/** Positions, equity, trades and batches of traders, compared with an independent account of the same LEDGER. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -42,7 +42,7 @@ async function walk(path: string, list: string) {
 }
 
 describe('GET /v2/traders/:address/positions', () => {
-  /** What each market of a trader should show beside the market, by condition id. */
+  /** The expected figures of a trader in each market, by condition id. */
   function expectedOf(trader: string) {
     const { marks, own } = accountAt(folded.events, trader, NOW);
     return [...own].map(([condition, { first, holding, last, realised, settled }]) => {
@@ -202,7 +202,7 @@ describe('GET /v2/traders/:address/positions', () => {
 });
 
 describe('GET /v2/traders/:address/trades', () => {
-  /** The fills of a trader, newest first, with what each realised. */
+  /** The fills of a trader, newest first, with the PnL that each realised. */
   function expectedOf(trader: string) {
     const { fills } = accountAt(folded.events, trader, NOW);
     return fills.toReversed();

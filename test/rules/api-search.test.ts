@@ -1,4 +1,4 @@
-/** `GET /v2/search` over listings and profiles of which it is known who must be found by what. */
+/** `GET /v2/search` over listings and profiles with known results. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, insertBookings } from '../support/api-bookings.ts';

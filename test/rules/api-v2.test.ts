@@ -68,7 +68,7 @@ describe('GET /v1/traders/:address/markets', () => {
     }
   });
 
-  test('shows a market that the catalogue does not know with id 0 and empty texts', async () => {
+  test('shows a market without a listing with id 0 and empty texts', async () => {
     const { history } = await ok(`/v1/traders/${TIE_TRADER}/markets`);
     const unlisted = history.find((entry: { market: { id: string } }) => entry.market.id === '0');
     expect(unlisted.market).toMatchObject({ question: '', outcome_1: '', tags: [] });
@@ -109,7 +109,7 @@ describe('GET /v1/traders/:address/markets', () => {
 });
 
 describe('GET /v2/traders/:address', () => {
-  test('gives balance, tier, weighted volume and five tags of traders synced or not', async () => {
+  test('returns balance, tier, weighted volume and five tags of synced and other traders', async () => {
     for (const trader of [0, 1, 2, 3, 4, 6, 8, 9, 12, 15, 18, 21, 27]) {
       expect(await ok(`/v2/traders/${addressOf(trader)}`), `${trader}`).toEqual(
         expectedTrader(trader),
@@ -117,7 +117,7 @@ describe('GET /v2/traders/:address', () => {
     }
   });
 
-  test('gives balance and tier of many traders in a batch', async () => {
+  test('returns balance and tier of many traders in a batch', async () => {
     const traders = [0, 1, 2, 3, 4, 6, 8, 9, 12, 15, 18, 21, 27];
     const { body } = await get(`${url}/v2/traders/batch`, key, {
       method: 'POST',
@@ -150,7 +150,7 @@ describe('GET /v2/traders/:address', () => {
     expect([status, body.error]).toEqual([404, 'not_found']);
   });
 
-  test('shows a sum that a number cannot carry as the largest that it can', async () => {
+  test('shows a sum beyond the exact numbers as the largest exact one', async () => {
     const { status, text } = await get(`${seeded.edgeApi.url}/v2/traders/${WHALE}`, key);
     expect(status).toBe(200);
     expect(text).toContain(`:${Number.MAX_SAFE_INTEGER},`);
@@ -210,7 +210,7 @@ describe('GET /v2/traders/:address/markets', () => {
 describe('GET /v2/markets/:id', () => {
   test('finds each market by number, condition id and slug', async () => {
     for (const [market, { id, conditionId }] of MARKETS.entries()) {
-      // The whale's volume there is more than a number carries.
+      // The whale's volume there exceeds the exact range of a number.
       if (market === 4) continue;
       const expected = expectedMarketV2(market);
       for (const name of [
@@ -225,7 +225,7 @@ describe('GET /v2/markets/:id', () => {
     }
   });
 
-  test('finds a market that no listing describes by its condition id', async () => {
+  test('finds a market without a listing by its condition id', async () => {
     const body = await ok(`/v2/markets/0x${conditionOf(UNLISTED_MARKET)}`);
     expect(body.market).toMatchObject({
       ...{ id: 0, question: '', token_ids: UNLISTED_TOKENS, result: -2 },

@@ -1,7 +1,7 @@
 /**
- * Random matches of every type on a real anvil, some with more of the taker's money than is needed: what the calldata
- * predicts is what the exchange logs, order hashes and rounding included. That the exchange pays what it logs, and
- * hashes orders as EIP-712 says: process/devnet-exchange.test.ts.
+ * Random matches of every type on a real anvil, some with more of the taker's money than needed: the prediction from
+ * calldata equals the exchange's logs, including order hashes and rounding. process/devnet-exchange.test.ts checks
+ * that the exchange pays what it logs and hashes orders by EIP-712.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -124,7 +124,7 @@ describe('decodeMatchCall against the contract', () => {
     for (const count of seen.values()) expect(count).toBeGreaterThan(TYPE_MATCHES_MIN);
   });
 
-  /** Mines the matches into one block; what the exchanges logged, in order. Throws on a revert. */
+  /** Mines the matches into one block and returns the exchanges' logs in order. Throws on a revert. */
   async function send(matches: readonly { readonly exchange: Hex; readonly input: Hex }[]) {
     const [from] = OPERATORS;
     await sender.send(matches.map(({ exchange, input }) => ({ from, to: exchange, data: input })));

@@ -1,6 +1,6 @@
 /**
- * Chain nodes as providers run them: limits of ranges and batches, refusals in every shape, rate limits in a response with
- * status 200, receipts left out. Ingest reads the whole chain through each of them.
+ * Chain nodes as providers run them: limits of ranges and batches, errors in every shape, rate limits in a response with
+ * status 200, missing receipts. Ingest reads the whole chain through each of them.
  */
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -36,7 +36,7 @@ afterAll(async () => {
   directory.remove();
 });
 
-/** Reads the chain as ingest does; resolves with the places of its facts, requests, and what was logged. */
+/** Reads the chain as ingest does; resolves with the places of its facts, the requests and the log lines. */
 async function read(misbehave: Misbehave, size = new RangeSize()) {
   const endpoint = await startEndpoint(devnet.url, misbehave);
   const logged: string[] = [];
@@ -79,12 +79,12 @@ const errorTo = (calls: readonly Call[], error: unknown) =>
   calls.map(({ id }) => ({ id, jsonrpc: '2.0', error }));
 const body = (status: number, value: unknown) => ({ status, text: JSON.stringify(value) });
 
-/** Refuses ranges of more than ten blocks. */
+/** Rejects ranges of more than ten blocks. */
 const narrow =
   (refuse: (calls: readonly Call[]) => ReturnType<Misbehave>): Misbehave =>
   (calls) =>
     calls.some((call) => blocksOf(call) > 10) ? refuse(calls) : undefined;
-/** Refuses requests of more than so many calls. */
+/** Rejects requests of more than this many calls. */
 const few =
   (callsMax: number, refuse: (calls: readonly Call[]) => ReturnType<Misbehave>): Misbehave =>
   (calls) =>

@@ -35,7 +35,7 @@ afterAll(async () => {
   directory.remove();
 });
 
-/** Places of the matches and resolutions that a read of the whole chain gives, at one of the attempts. */
+/** Places of the matches and resolutions that a read of the whole chain returns in one of the attempts. */
 async function places(urls: string, attempts = 1) {
   const rpc = connectRpc(urls, { chainId: CHAIN.id });
   const source = { rpc, chain: CHAIN };
@@ -53,7 +53,7 @@ async function places(urls: string, attempts = 1) {
   }
 }
 
-/** A result once spoiled and well ever after. */
+/** A result that is wrong once and correct afterwards. */
 function once(spoil: Misbehave): Misbehave {
   let isSpoiled = false;
   return (calls, replies) => {
@@ -96,7 +96,8 @@ const FALSE_LOGS: Readonly<Record<string, (logs: LogText[]) => LogText[]>> = {
     const newest = Math.max(...logs.map((log) => Number(log.blockNumber)));
     return logs.filter((log) => Number(log.blockNumber) < newest - 2);
   },
-  // Of several resolutions or whole matches of a block one may be left out unnoticed (docs/decisions/0003-final-blocks.md); of this none.
+  // One of several resolutions or matches of a block may be missing unnoticed (docs/decisions/0003-final-blocks.md), but not
+  // of this block.
   'one OrdersMatched less': (logs) => {
     const isMatch = ({ topics: [topic] }: LogText) => topic === ORDERS_MATCHED;
     const middle = logs.filter(isMatch)[logs.filter(isMatch).length >> 1];
@@ -155,7 +156,8 @@ describe('a range of blocks', () => {
         calls.some(({ method }) => method === 'eth_chainId') ? undefined : spoil(calls, replies),
       );
       try {
-        // A contradiction between whole answers costs an attempt: the follower reads again, too.
+        // A contradiction between complete responses costs an attempt: the follower reads again,
+        // too.
         const urls = `${bad.url},${devnet.url}`;
         expect(await places(urls, 5)).toEqual(expected);
         expect(bad.asked).toBeGreaterThan(0);
@@ -171,7 +173,7 @@ describe('a range of blocks', () => {
       try {
         const urls = `${bad.url},${devnet.url}`;
         expect(await places(urls, 5)).toEqual(expected);
-        // Alone it is either found out, or put right by the receipts.
+        // A single one is either detected, or corrected by the receipts.
         const alone = await places(bad.url).catch((error: unknown) => error);
         if (alone instanceof RpcError) expect(alone.class).toBe('inconsistent');
         else expect(alone).toEqual(expected);
@@ -182,7 +184,7 @@ describe('a range of blocks', () => {
   }
 
   test('a missing OrderFilled of a maker is noticed from the calldata', async () => {
-    // In a block with others: neither the bloom nor an open match shows it.
+    // In a block with others, neither the bloom filter nor an open match reveals it.
     const logsOf = async (url: string) => {
       const source = { rpc: connectRpc(url, { chainId: CHAIN.id }), chain: CHAIN };
       const { blocks } = await readRange(source, 0, last);

@@ -29,7 +29,7 @@ describe('sessions', () => {
     await publish(feeds.nats, stream, [match(1)]);
     await client.until(({ orders }) => orders.length === 1);
     api.feed.endSessionsOf('key of tests');
-    // The listener has left; its client has not read the end yet.
+    // The server has ended the listener, but its client has not read the end yet.
     for (let turn = 0; turn < 1_000 && api.feed.figures().listeners > 0; turn += 1) await undefined;
     expect(api.feed.figures()).toMatchObject({ listeners: 0, events: 1 });
     await client.until(({ ended }) => ended);

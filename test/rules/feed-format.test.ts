@@ -1,5 +1,5 @@
-// The bytes of the order feed over raw sockets: headers, blocks, heartbeats, HTTP/1.1 chunks, and what
-// simple line readers rely on.
+// The bytes of the order feed over raw sockets: headers, blocks, heartbeats, HTTP/1.1 chunks, and the
+// rules that simple line readers rely on.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';

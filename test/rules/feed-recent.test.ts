@@ -16,7 +16,7 @@ import { address, fill, match } from '../unit/feed-matches.ts';
 
 const feeds = forFile(startFeeds);
 
-/** The transactions of a page, and what it says about itself. */
+/** The transactions of a page, and its other members. */
 async function recent(
   { feed }: Api,
   from: bigint | Date | undefined,

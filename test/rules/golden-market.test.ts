@@ -35,7 +35,7 @@ const RESOLVED = [
 const traderOf = (i: number) => `0x${(0xf00 + i).toString(16).padStart(40, '0')}` as Address;
 const conditionOf = (i: number) => `0x${(0xabc0 + i).toString(16).padStart(64, '0')}` as Hash;
 
-/** Every fill as a match of its own, one a block: the published rows do not say who met whom. */
+/** Every fill as a separate match in its own block, because the published rows do not contain the counterparty. */
 class Publisher {
   readonly #events: (Match | Resolution)[] = [];
   readonly #nats: Nats;
@@ -147,7 +147,7 @@ describe('a real market through LEDGER, projector, ClickHouse and API', () => {
   let fills = 0;
 
   beforeAll(async () => {
-    // No chain: the published fills are all that there is.
+    // There is no chain, only the published fills.
     service = await startParts(directory, ['projector', 'api']);
     const nats = await connectNats({ url: service.env.NATS_URL, name: 'golden test' });
     const publisher = new Publisher(nats);
@@ -171,7 +171,7 @@ describe('a real market through LEDGER, projector, ClickHouse and API', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  test('gives each of the 529 traders the published PnL and volumes', {
+  test('has the published PnL and volumes of each of the 529 traders', {
     timeout: TIMEOUT_MS,
   }, async () => {
     expect(golden.traders).toHaveLength(529);
@@ -195,7 +195,7 @@ describe('a real market through LEDGER, projector, ClickHouse and API', () => {
     }
   });
 
-  test('gives the market its volume, its traders and its 20 top earners', async () => {
+  test('has the volume of the market, its traders and its 20 top earners', async () => {
     const market = await service.get<Market>(`/v1/markets/${golden.market.id}`);
     const volume = golden.traders.reduce((sum, trader) => sum + BigInt(trader.volume), 0n);
     expect(market.total_volume).toBe(String(volume));
@@ -209,7 +209,7 @@ describe('a real market through LEDGER, projector, ClickHouse and API', () => {
     );
   });
 
-  test('gives the four published resolved results with fees exactly, ROI to 6 digits', async () => {
+  test('has the four published resolved results with fees exactly, ROI to 6 digits', async () => {
     for (const [i, [, , , , pnl, roi]] of RESOLVED.entries()) {
       const { stats } = await service.get<{ stats: { t_1d: Window } }>(
         `/v1/traders/${traderOf(i)}`,

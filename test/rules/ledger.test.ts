@@ -195,7 +195,8 @@ describe('a rewind', () => {
 
   test('that was interrupted anywhere is completed by being run again', async () => {
     const block = 5;
-    // Interrupted between deletions; after the message was stored again; after all but the flag.
+    // Interrupted between deletions; after the message was stored again; before the flag was
+    // cleared.
     for (const step of ['deleting', 'stored again', 'replaced'] as const) {
       await nats.jsm.streams.purge(LEDGER_STREAM);
       await fill();

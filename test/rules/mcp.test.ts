@@ -1,4 +1,4 @@
-/** The tools for language models, called by the protocol's own client over HTTP and over stdio. */
+/** The tools for language models, called by the official MCP client over HTTP and stdio. */
 import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ const MARKET = '1002';
 const MATCHED = matchAddress(2);
 const PATH = `/v2/markets/${MARKET}`;
 
-/** A question with the path whose answer it must have; `query` is compared with a sum of its own. */
+/** A tool call with the path whose response it must have; `query` is compared with a separate sum. */
 const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])[] = [
   ['leaderboard', {}, '/v2/analytics/leaderboard?time_frame=7D&limit=10'],
   [
@@ -90,7 +90,7 @@ const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])
   ['status', {}, '/v2/status'],
 ];
 
-/** Arguments as models and other languages write them, with the usual ones that must have the same result. */
+/** Arguments as models and other languages write them, with the usual ones, which must have the same result. */
 const SPELLINGS: readonly (readonly [tool: string, given: object, usual: object])[] = [
   ['leaderboard', { limit: '3', min_pnl: '-5' }, { limit: 3, min_pnl: -5 }],
   ['leaderboard', { limit: null, tag: '', market: null, order: null }, {}],
@@ -342,7 +342,7 @@ test('one message a request', async () => {
   expect([status, body.detail]).toEqual([400, 'body: send one message a request']);
 });
 
-/** An api whose analyst never answers. `open` has the statements that run. */
+/** An api whose analyst's ClickHouse never responds. `open` has the running statements. */
 async function withSilentAnalyst() {
   const open = new Set<object>();
   const analyst = await serve((_request, response) => {
@@ -355,7 +355,7 @@ async function withSilentAnalyst() {
   });
   return {
     open,
-    /** Sends a query for each key, from a client of its own. Returns the clients and their pending results. */
+    /** Sends a query for each key, from a separate client. Returns the clients and their pending results. */
     async query(keys: readonly string[]) {
       const clients = await Promise.all(keys.map((key) => overHttp(key, own.url)));
       const asked = clients.map((one) =>

@@ -1,5 +1,5 @@
-// What becomes of pending matches, on a real anvil and a real nats-server: each is shown once, and
-// a shown match that does not happen is reported, through restarts too.
+// The life of pending matches, on a real anvil and a real nats-server: each is shown once, and a
+// shown match that does not settle is reported, even across restarts.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -35,7 +35,7 @@ beforeAll(async () => {
   await introduced();
 });
 
-// Matches that a test kept from being executed are in the books of the traders.
+// Matches that a test prevented are in the traders' books.
 afterEach(() => network.reload());
 
 afterAll(async () => {
@@ -45,14 +45,14 @@ afterAll(async () => {
   await network.close();
 });
 
-/** A life that sees every transaction sent from now on before it is mined. */
+/** A run of ingest's live side that sees every later transaction before it is mined. */
 async function startWatching(): Promise<Life> {
   const begun = await startLife(broker.nats, network);
   await begun.uses('full');
   return begun;
 }
 
-/** For a test that uses another life. Also after a failure, so that later tests do not wait in vain. */
+/** For a test that starts its own run. Also runs after a failure, so that later tests do not hang. */
 function watchAgainAfterwards(): void {
   onTestFinished(async () => {
     await life.stop();
@@ -60,7 +60,7 @@ function watchAgainAfterwards(): void {
   });
 }
 
-/** Every operator has a match mined on every exchange: known, each on each, from now on. */
+/** Mines a match of every operator on every exchange, so that each pair is known from now on. */
 async function introduced(): Promise<void> {
   const placeOf = (exchange: string, operator: string) => `${exchange}:${operator}`.toLowerCase();
   const strange = new Set(
@@ -78,7 +78,7 @@ async function introduced(): Promise<void> {
   await mined();
 }
 
-/** Sends matches and has them mined: the head is known afterwards. */
+/** Sends matches and mines them; the head is known afterwards. */
 async function mined(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await network.send((await network.plan()).transaction);
   await network.mine();
@@ -183,7 +183,7 @@ describe('a match that was first seen in a block', () => {
     watchAgainAfterwards();
     await life.stop();
     life = await startLife(broker.nats, network, { setting: 'off' });
-    // Planned first, because the new block executes it without the other one.
+    // Book it first, because the new block executes it without the other one.
     const kept = await network.plan();
     const gone = await network.plan();
     const hashes = [await network.send(kept.transaction), await network.send(gone.transaction)];
@@ -200,7 +200,7 @@ describe('a match that was first seen in a block', () => {
     await life.stop();
     life = await startLife(broker.nats, network, { setting: 'off' });
     expect(life.pending.size).toBe(2);
-    // The one comes again in the new block, the other's nonce goes to an empty call.
+    // One is mined again in the new block; an empty call uses the nonce of the other.
     const { nonce = 0 } = (event as FeedMatch).sent ?? {};
     const { from } = gone.transaction;
     const other = {
@@ -296,7 +296,7 @@ describe('a restart', () => {
 test('a match that waits for metadata is in FEED before LEDGER has its block', async () => {
   watchAgainAfterwards();
   await life.stop();
-  // The names of traders never come.
+  // The names of traders never arrive.
   const silent = createServer((request, response) => {
     if (request.url?.startsWith('/public-profile')) return;
     void fetch(`${network.gammaUrl}${request.url}`).then(async (answer) =>

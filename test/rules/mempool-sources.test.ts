@@ -1,5 +1,5 @@
-// Every way in which nodes give pending transactions, and the way from one to the next, against a
-// proxy in front of anvil that has the habits of other nodes.
+// Every way in which nodes provide pending transactions, and the fallback from one to the next,
+// with a proxy in front of anvil that behaves like other nodes.
 
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -62,11 +62,11 @@ async function pendingMatch(): Promise<string> {
   return network.send((await network.plan()).transaction);
 }
 
-/** Resolves when a match sent now was shown from the mempool by this way. */
+/** Resolves when a match that was sent now was shown from the mempool by this source. */
 async function showsPending(life: Life, source: MempoolSource): Promise<void> {
   const { event } = await reader.match(await pendingMatch());
   expect(event).toMatchObject({ pending: true });
-  // Counted when FEED has acknowledged it.
+  // It is counted when FEED has acknowledged it.
   while ((await life.metric('feed_matches_shown_total', { source })) === 0) await life.tick();
   expect(life.failures).toEqual([]);
 }

@@ -1,5 +1,5 @@
-// What the order feed sends about a match that was shown and never settled: an event of its own, to
-// those who were shown the match, with a position like any other.
+// The order feed's event about a match that was shown and never settled: it goes to the listeners
+// that were shown the match, and has a cursor like any other event.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
 import {

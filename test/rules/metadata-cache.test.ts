@@ -1,4 +1,4 @@
-// Listings and profiles are read once for all who need them, and show a change within five seconds.
+// Listings and profiles are read once for all requests, and show a change within five seconds.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ClientRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -41,13 +41,13 @@ afterAll(async () => {
 
 const createOwn = () => createMetadata({ select, queryMsMax: QUERY_MS_MAX });
 
-/** Until the test ends, nothing is old enough to be checked again. */
+/** Until the end of the test, no entry is old enough to be checked again. */
 function stopClock(): void {
   vi.useFakeTimers({ toFake: ['performance'] });
   onTestFinished(() => void vi.useRealTimers());
 }
 
-/** How many statements `work` takes. */
+/** The number of statements during `work`. */
 async function statementsOf(work: () => Promise<unknown>): Promise<number> {
   const before = statements;
   await work();
@@ -74,7 +74,7 @@ describe('keys', () => {
   test('are loaded in one statement, and only those that are missing', async () => {
     stopClock();
     const metadata = createOwn();
-    // The first call also asks what was stored lately.
+    // The first call also reads what was stored recently.
     expect(await statementsOf(() => metadata.listings(conditions.slice(0, 4)))).toBe(2);
     expect(await statementsOf(() => metadata.listings(conditions.slice(0, 4)))).toBe(0);
     expect(await statementsOf(() => metadata.listings(conditions))).toBe(1);
@@ -106,7 +106,7 @@ describe('keys', () => {
       const found = slugs.map((slug) => metadata.listing({ kind: 'slug', slug }));
       ids.push(...(await Promise.all(found)).map((one) => one?.id));
     };
-    // The slugs, what was stored lately, and the listings.
+    // The slugs, the recently stored rows, and the listings.
     expect(await statementsOf(named)).toBe(3);
     expect(ids).toEqual(['1074', undefined, '1075', undefined]);
   });

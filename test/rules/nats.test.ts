@@ -84,7 +84,7 @@ describe('ensureStream', () => {
 
   test('refuses a field that the server silently ignores', async () => {
     const [major = 0, minor = 0] = (nats.connection.info?.version ?? '').split('.').map(Number);
-    // The field came with 2.11; before, it vanishes without an error.
+    // Servers before 2.11 ignore the field without an error.
     const isKnown = major > 2 || minor >= 11;
     const spec = { name: 'ignored', subjects: ['ignored.>'], extra: { allow_msg_ttl: true } };
     const answer = ensureStream(nats, spec);

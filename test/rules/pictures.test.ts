@@ -1,4 +1,4 @@
-/** Pictures of other hosts that the api passes on to the page. */
+/** Pictures of other hosts that the api proxies for the page. */
 import { once } from 'node:events';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ const MEGABYTE = 1024 * 1024;
 const requests: string[] = [];
 let host: Server;
 let api: Server;
-/** Answers that the host holds back. */
+/** Responses that the host holds back. */
 const held: (() => void)[] = [];
 
 async function listening(handler: RequestListener): Promise<Server> {

@@ -1,6 +1,6 @@
 /**
- * The tables that inserts into bookings fill, when their parts are merged. That they have what was booked, inserted in
- * any order: api-analytics, api-markets, api-positions and api-v2.test.ts.
+ * The tables that inserts into bookings fill, after merges of their parts. Their content after inserts in any order:
+ * api-analytics, api-markets, api-positions and api-v2.test.ts.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readMarks } from '../../api/analytics/marks.ts';

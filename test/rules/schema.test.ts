@@ -1,6 +1,6 @@
 /**
- * The schema as the engine holds it: the snapshot in sql/schema.sql, comments, headers of the
- * migrations, and that the analysts' views read few granules for one trader.
+ * The schema in the engine: the snapshot in sql/schema.sql, comments, headers of the migrations,
+ * and the few granules that the analysts' views read for one trader.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -85,7 +85,7 @@ describe('sql/migrations', () => {
       await run('SYSTEM WAIT VIEW renewed_mv');
     };
     await ends();
-    // So many rows that the refresh runs until it is stopped.
+    // Enough rows that the refresh runs until it is stopped.
     await run('INSERT INTO renewed_from SELECT number FROM numbers(100000)');
     await run('SYSTEM REFRESH VIEW renewed_mv');
     const running = `SELECT status FROM system.view_refreshes WHERE view = 'renewed_mv'`;

@@ -38,7 +38,10 @@ function startMain(more: NodeJS.ProcessEnv = {}): Promise<ApiProcess> {
   return startApiProcess(urls, more);
 }
 
-/** Sends bytes and reads until the server closes, again while the rate of this address is used up; '' where it says nothing. */
+/**
+ * Sends bytes and reads until the server closes the connection; retries while the rate of this address is used up. ''
+ * if there is no response.
+ */
 async function raw(port: number, bytes: string): Promise<string> {
   for (;;) {
     const answer = await sent(port, bytes);
@@ -55,12 +58,12 @@ async function sent(port: number, bytes: string): Promise<string> {
   });
   socket.on('error', () => undefined);
   socket.write(Buffer.from(bytes, 'latin1'));
-  // Not `once`: a reset is as good an end as any.
+  // Not `once`, because a reset is also a valid end.
   await new Promise((done) => socket.on('close', done));
   return answer;
 }
 
-/** A server with the api's bounds, made small, whose every answer is `ok`. */
+/** A server with small versions of the api's limits that always responds with `ok`. */
 async function limited(limits: Partial<ServerLimits>) {
   const { server, caps } = createLimitedServer(
     (request, response) => void request.resume().on('end', () => response.end('ok')),
@@ -140,7 +143,7 @@ describe('what a client may send', () => {
     const { server } = createLimitedServer(() => undefined, {
       ...{ connectionsPerAddressMax: 1, trustedProxies: [] },
     });
-    // The socket as Node hands it over: without a listener of errors.
+    // The socket as Node passes it on, without an error listener.
     const socket = new Duplex({
       read: () => undefined,
       write: (_chunk, _encoding, done) => done(new Error('ECONNRESET')),

@@ -83,7 +83,7 @@ describe('open streams of an account', () => {
       const session = await sessions.open(caller(account, 'individual'), null);
       void session.overQuota.then(() => session.close('quota_used_up', 0));
     };
-    // Nothing is awaited in between: neither process can know of the other's sessions.
+    // Nothing is awaited in between, so neither process can know of the other's sessions.
     await Promise.all([one, other].flatMap((api) => Array.from({ length: 10 }, () => open(api))));
     const { data } = await listed(one, account, 10, '/sessions/history');
     expect(data.every(({ end }: { end: string }) => end === 'quota_used_up')).toBe(true);

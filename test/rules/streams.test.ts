@@ -291,7 +291,7 @@ describe('listening', () => {
       await publish(pair.broker.nats, FEED, [traded]);
       return traded.txHash;
     };
-    // Before a match that is delivered, so that it was passed over before the filter changes.
+    // Before a match that is delivered, so that it was examined before the filter changes.
     await tradeIn(hash(32));
     const expected = [await tradeIn(hash(31))];
     await client.until(() => hashesOf(client).length === 1);

@@ -1,4 +1,4 @@
-/** Requests without a key where the operator lets everybody read: what they may, and what limits them. */
+/** Requests without a key if the operator allows them: their permissions and limits. */
 import { execFile } from 'node:child_process';
 import { request } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -43,7 +43,7 @@ afterAll(async () => {
   await stores?.stop();
 });
 
-/** A request from an address of its own, or from `ip`. */
+/** A request from a new address, or from `ip`. */
 function ask(path: string, { method = 'GET', ip = freshAddress(), key = '' } = {}) {
   const headers = {
     'X-Forwarded-For': ip,
@@ -71,7 +71,7 @@ describe('without a key', () => {
     '%s %s is answered',
     async (method = '', path = '') => {
       const { status } = await ask(path, { method });
-      // 403: the demo tier does not have it; 400 and 404: it has no such entry.
+      // 403: the demo tier does not include it; 400 and 404: there is no such entry.
       expect([200, 400, 403, 404]).toContain(status);
     },
   );
@@ -130,7 +130,7 @@ describe('limits of an address', () => {
     const open = () => fetch(`${api.url}/v1/stream/orders`, { headers: { 'X-Forwarded-For': ip } });
     const first = [await open(), await open()];
     expect(first.map(({ status }) => status)).toEqual([200, 200]);
-    // Nothing ends them: there is no key that could be revoked.
+    // Nothing ends them, because there is no key that could be revoked.
     await delay(REVOKED_MS);
     const third = await open();
     expect(third.status).toBe(403);

@@ -1,4 +1,4 @@
-// What a newcomer does first: `npm start`, the leaderboard, the live feed and its resumption, the page, and Ctrl-C.
+// A newcomer's first steps: `npm start`, the leaderboard, the live feed and its resumption, the page, and Ctrl-C.
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { CHROMIUM, launch, MISSING, open } from '../page/browser.ts';

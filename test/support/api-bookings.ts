@@ -1,5 +1,5 @@
 /**
- * A small exchange of made-up bookings, the same for the same seed, and how they are inserted.
+ * A small exchange of made-up bookings, the same for the same seed, and functions that insert them.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { generator } from './seed.ts';
@@ -44,7 +44,7 @@ export const MARKETS: readonly Market[] = [
   tokens: [`${index + 1}${'7'.repeat(70)}`, `${index + 1}${'8'.repeat(70)}`],
 }));
 
-/** A market that no listing describes: the last number, without an entry in MARKETS. */
+/** A market without a listing: the last number, which has no entry in MARKETS. */
 export const UNLISTED_MARKET = MARKETS.length;
 export const UNLISTED_TOKENS = ['112345', '212345'] as const;
 

@@ -67,7 +67,7 @@ test('every link between documents, or to a heading, works', () => {
   const broken = names.flatMap((from) =>
     [...document(from).matchAll(/\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)/g)]
       .map(([, path = '', heading]) => ({ from, to: path && join(dirname(from), path), heading }))
-      // Links of GitHub's own.
+      // Links to pages that GitHub adds.
       .filter(({ to }) => !to.startsWith('..'))
       .filter(({ to, heading }) => {
         if (!existsSync(join(ROOT, to))) return true;

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { FeedWriter, type ShownMatch } from '../../ingest/pending/feed.ts';
 import { address, fill, hash, market } from './feed-matches.ts';
 
-/** A writer whose metadata never arrives; records how long each match would have waited for it. */
+/** A writer whose metadata never arrives; records how long each match was allowed to wait for it. */
 function setUp(idsMax?: number) {
   const waits: number[] = [];
   const published: string[] = [];

@@ -11,7 +11,7 @@ import { address, fill, hash, market, match } from './feed-matches.ts';
 const SENDER = address(77);
 const SECONDS_MAX = 120;
 
-/** A table with a simulated node and feed. Chain time is `n · 2 s` at block n. */
+/** A table of pending matches with a simulated node and feed. Chain time is `n · 2 s` at block n. */
 function setUp() {
   const sequels: FeedSequel[] = [];
   const chain = { count: 0, receipts: new Map<string, Receipt>(), isDown: false };

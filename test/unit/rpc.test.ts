@@ -90,7 +90,7 @@ describe('a request to a chain node', () => {
     }
   });
 
-  test('tells the words of the provider in one line, and only their beginning', async () => {
+  test('reports the beginning of the provider’s message in one line', async () => {
     const page = `<html>\n  slow ${'x'.repeat(1_000)}`;
     const url = await serve((_request, response) => response.writeHead(503).end(page));
     const error = await call(url).catch((reason: unknown) => reason as Error);

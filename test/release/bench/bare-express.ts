@@ -1,6 +1,6 @@
 /**
- * The limit that the api stands beside: an express application whose only route sends bytes that it has
- * at hand, the file that it is given. Prints a JSON line when it listens.
+ * The baseline of the api's benchmarks: an express application whose only route sends bytes from
+ * memory, those of the given file. Prints a JSON line when it listens.
  */
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * The limit of a catch-up: a process that only downloads blocks with their transactions and the logs
- * that ingest asks for, as many blocks at a time as ingest, and throws them away. Arguments: URL, number of
+ * The baseline of a catch-up: a process that only downloads blocks with their transactions and the logs
+ * that ingest requests, as many blocks at a time as ingest, and discards them. Arguments: URL, number of
  * blocks. Prints one JSON line.
  */
 

@@ -1,11 +1,11 @@
-/** The requests that the benchmarks ask the analytics endpoints. */
+/** The benchmarks' requests to the analytics endpoints. */
 import type { Dataset } from './fills.ts';
 
 export type Case = {
   readonly name: string;
-  /** Path and query of the i-th request, each another one. */
+  /** Path and query of the i-th request, all different. */
   readonly ask: (i: number) => string;
-  /** Of a POST request; a GET request has none. */
+  /** Body of a POST request; undefined for a GET request. */
   readonly body?: (i: number) => object;
 };
 

@@ -1,6 +1,6 @@
 /**
- * What the analytics endpoints do for a request, statements included, without the HTTP of the api: REQUESTS (100) different
- * requests of each case, one after another, none answered from a cache of responses.
+ * The time of the analytics endpoints for a request, including statements, without the HTTP of the api: REQUESTS (100)
+ * different requests of each case, one after another, none answered from a cache of responses.
  */
 import { ANALYTICS_ENDPOINTS } from '../../../api/analytics/endpoints.ts';
 import { createLeaderboardCache } from '../../../api/analytics/leaderboard-cache.ts';

@@ -1,6 +1,6 @@
 /**
  * The reference for the feed: node:http alone, which writes the same bytes to the same sockets in a
- * loop. It knows beforehand what to write where, filters nothing, keeps nothing and limits nothing. With the
+ * loop. It knows in advance what to write to which socket, and has no filters, history or limits. With the
  * argument `better-sse`, it broadcasts the same events to a channel of better-sse instead.
  */
 import { createServer, type ServerResponse } from 'node:http';

@@ -1,7 +1,7 @@
 /**
  * From the mempool to a client, end to end: the whole service as a user starts it, and a listener of
  * the order feed beside a subscriber of the chain node's pending transactions. A latency is the time
- * between the node's word of a transaction's hash and the event of its match.
+ * between the node's push of a transaction's hash and the event of its match.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { createPublicClient, webSocket } from 'viem';

@@ -1,8 +1,8 @@
 /**
  * `npm run bench:ingest`: catch-up of ingest beside a process that only downloads the same blocks, and the time from a
- * final block to a position in it; the figures of docs/benchmarks/ingest.md come from here. Arguments choose parts (catch-up
- * positions; both without). ROUNDS (3) is the number of repetitions, of which a figure is the median; MATCHES (36,000) is the
- * length of the history and SECONDS (60) the time that positions are followed.
+ * final block to a position in it; the figures of docs/benchmarks/ingest.md come from here. Arguments choose parts
+ * (`catch-up`, `positions`; default: both). ROUNDS (3) is the number of repetitions, of which a figure is the median;
+ * MATCHES (36,000) is the length of the history and SECONDS (60) the time that positions are followed.
  */
 import { type CatchUp, catchUp, download } from './catch-up.ts';
 import { openHistory } from './history.ts';

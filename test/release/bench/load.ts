@@ -1,7 +1,7 @@
 /**
- * Load over HTTP/1.1 with as little of its own as possible: kept connections, each with one request at a
- * time, their bytes made beforehand. Answers are read to their end; only their status and length are
- * looked at. Also the api that takes it, and its keys.
+ * A load generator over HTTP/1.1 that costs as little as possible: keep-alive connections with one
+ * request at a time, whose bytes are prepared. Responses are read to the end, but only their status and
+ * length are parsed. Also starts the api under load, with its keys.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -16,7 +16,7 @@ import { median, percentile } from './report.ts';
 /** An account has 100 requests a second, so this many together are no limit here. */
 const KEYS = 1_000;
 
-/** Keys of the tier pro, each of an account of its own. */
+/** Keys of the tier pro, each of a separate account. */
 export async function issueKeys(nats: Nats, count: number): Promise<readonly string[]> {
   const bucket = await openKv(nats, KEYS_BUCKET);
   const keys = Array.from({ length: count }, () => generateKey('pro'));
@@ -32,7 +32,7 @@ export async function startApi({ env }: Parts) {
   const nats = await connectNats({ url: env.NATS_URL, name: 'bench' });
   const keys = await issueKeys(nats, KEYS);
   await nats.close();
-  // A log line a request would be read and parsed by the process that makes the load.
+  // A log line for each request would be read and parsed by the load generator.
   const own = { HTTP_CONNECTIONS_PER_ADDRESS_MAX: '1000', LOG_LEVEL: 'warn' };
   const api = start('api/main.ts', [], { ...env, ...own }, API_FLAGS);
   const port = Number((await api.event('listening')).port);
@@ -41,7 +41,7 @@ export async function startApi({ env }: Parts) {
 }
 
 export type Load = {
-  /** Requests per second, and milliseconds of the middle and of the slowest hundredth. */
+  /** Requests per second, and median and 99th percentile of the latency in milliseconds. */
   readonly perSecond: number;
   readonly p50: number;
   readonly p99: number;
@@ -78,7 +78,7 @@ export async function load(options: {
   return { perSecond, p50: percentile(latencies, 0.5), p99: percentile(latencies, 0.99) };
 }
 
-/** The load of the middle, by rate. Throws RangeError where there is none. */
+/** The load with the median rate. Throws RangeError if there is none. */
 export function medianOf(loads: readonly Load[]): Load {
   const middle = median(loads.map((one) => one.perSecond));
   const found = loads.find((one) => one.perSecond === middle);
@@ -92,7 +92,7 @@ export function getRequest(path: string, headers: Readonly<Record<string, string
   return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${fields.join('')}\r\n`;
 }
 
-/** Gives the status of each answer once its last byte was read. */
+/** Reports the status of each response when its last byte was read. */
 function readAnswers(socket: Socket): { next: () => Promise<number> } {
   let text = '';
   let wake: ((status: number) => void) | undefined;
@@ -117,7 +117,7 @@ function readAnswers(socket: Socket): { next: () => Promise<number> } {
   };
 }
 
-/** Where the first answer of the text ends; undefined while it has not. */
+/** End of the first response in the text; undefined while it is incomplete. */
 function endOf(text: string): number | undefined {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd < 0) return undefined;
@@ -127,7 +127,7 @@ function endOf(text: string): number | undefined {
     const end = headEnd + 4 + Number(length);
     return text.length >= end ? end : undefined;
   }
-  // Chunked; no answer here has the last chunk's bytes in its text.
+  // Chunked. No response here contains the bytes of the last chunk in its text.
   const last = text.indexOf('\r\n0\r\n\r\n', headEnd);
   return last < 0 ? undefined : last + 7;
 }

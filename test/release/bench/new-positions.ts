@@ -1,6 +1,6 @@
 /**
- * From when the node says that a block is final until the taker of its last match has the trade among their positions,
- * as the api answers: the whole service of `npm start`, one match a block.
+ * The time from the node's report that a block is final until the api shows the trade in the positions of the taker of
+ * its last match: the whole service of `npm start`, one match a block.
  */
 import {
   rpc,

@@ -1,10 +1,10 @@
 /**
- * What a page of Chromium reports while a benchmark uses it: paints, the time from a click
- * to the next frame and to new figures, frames, and the processor time of all its processes.
+ * Measurements of a page in Chromium during a benchmark: paints, the time from a click to the next
+ * frame and to new figures, frames, and the CPU time of all its processes.
  */
 import type { Browser, Page } from 'playwright-core';
 
-/** Runs in the page before anything of its own. */
+/** Runs in the page before its own scripts. */
 export const WATCH = `
 window.bench = { inputAt: 0, worst: 0, rowsAt: 0, longTasks: 0 };
 for (const name of ['pointerdown', 'keydown']) {
@@ -50,7 +50,7 @@ export async function reaction(
     })();`);
   await act();
   await until(page, 'bench.changedAt > 0');
-  // The browser reports an event after the frame that it led to.
+  // The browser reports an event after its next frame.
   await page.waitForTimeout(100);
   return (await page.evaluate(
     '({ frameMs: bench.worst, figuresMs: bench.changedAt - bench.inputAt })',
@@ -81,7 +81,7 @@ export async function frames(page: Page, seconds: number): Promise<Frames> {
   })`)) as Frames;
 }
 
-/** Seconds of processor time that the processes of the browser have used, by their kind. */
+/** CPU seconds of the browser's processes so far, by kind. */
 export async function processorSeconds(browser: Browser): Promise<ReadonlyMap<string, number>> {
   const session = await browser.newBrowserCDPSession();
   const { processInfo } = await session.send('SystemInfo.getProcessInfo');
@@ -91,7 +91,7 @@ export async function processorSeconds(browser: Browser): Promise<ReadonlyMap<st
   return sums;
 }
 
-/** Waits as the page itself would: its content policy lets nothing else compute a text. */
+/** Waits with a function of the page, because its Content-Security-Policy forbids evaluating text. */
 async function until(page: Page, condition: string): Promise<void> {
   await page.evaluate(`new Promise((done) => {
     (function look() { ${condition} ? done() : requestAnimationFrame(look); })();

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:page`: the page in Debian's Chromium. Parts, all by default: `size` (what is sent),
- * `tape` (processor time of the browser at 50 matches a second of a devnet, and frames at 200), `open`
+ * `npm run bench:page`: the page in Debian's Chromium. Parts, all by default: `size` (bytes sent),
+ * `tape` (CPU time of the browser at 50 matches a second of a devnet, and frames at 200), `open`
  * (first paint and rows, and the time from an input to the next frame and to new figures, with
  * FILLS (20,000,000) fills of 67,000 traders behind it). ROUNDS (7) and SECONDS (20) change the size.
  */
@@ -73,7 +73,7 @@ const TABLE = `(document.querySelector('main [aria-busy=true]') ? '' :
   document.querySelector('main tbody')?.textContent ?? '')`;
 const TITLE = `(document.querySelector('main tbody') ? document.querySelector('h1').textContent : '')`;
 
-/** What a reader does, one after the other. */
+/** The steps of a user, in order. */
 const STEPS: readonly {
   readonly name: string;
   readonly seen: string;
@@ -176,7 +176,7 @@ function framesRow(rate: number, { seconds, gapsMs, longTasks }: Frames) {
   };
 }
 
-/** Frames while the devnet trades alone, and while as much more is published that it is FRAMES_RATE. */
+/** Frames while only the devnet trades, and while enough more is published to reach FRAMES_RATE. */
 async function measureFrames(page: Page, to: Service['nats']): Promise<void> {
   const nats = await connectNats({ ...to, name: 'bench' });
   const writer = await openWriter(nats, { stream: FEED_STREAM });

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:peers`: the same data and questions for Fillstream and for what one would use instead, by turns: PostgreSQL,
+ * `npm run bench:peers`: the same data and questions for Fillstream and its alternatives, by turns: PostgreSQL,
  * nchan, plain better-sse, Ponder. Parts, all by default: `aggregation` (the 30-day leaderboard), `questions` (analysts'
  * examples), `hot` (profiles over HTTP, few traders get most requests), `feed` (fan-out), `indexing` (from a node's logs to
  * tables). A part whose peer is not installed is skipped and says how to install it. An answer that differs ends the

@@ -1,4 +1,4 @@
-/** Tables on a terminal and in Markdown alike, medians, ratios, and the machine that measured. */
+/** Tables for terminals and Markdown, medians, ratios, and a description of the machine. */
 import { cpus, totalmem } from 'node:os';
 
 type Row = Readonly<Record<string, string | number>>;
@@ -16,7 +16,7 @@ export function printTable(title: string, rows: readonly Row[]): void {
   console.log([`\n### ${title}\n`, line(names), rule, ...cells.map(line), ''].join('\n'));
 }
 
-/** The middle one; of an even number the lower of the two. */
+/** The median; of an even number of values, the lower one of the middle two. */
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5);
 }
@@ -35,7 +35,7 @@ export function percent(part: number, whole: number): string {
   return `${(Math.floor((part / whole) * 10_000) / 100).toFixed(2)} %`;
 }
 
-/** A number as people read it: 12,345 or 1.23. */
+/** A number for people: 12,345 or 1.23. */
 export function readable(value: number): string {
   const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
   return value.toLocaleString('en-US', {

@@ -18,11 +18,11 @@ import { readable } from './report.ts';
 
 const DATABASE = 'fillstream';
 const POSITIONS_PER_MARKET = 1_000;
-/** Of a block on Polygon. */
+/** Markets in a block on Polygon. */
 const MATCHES = 15;
 const MATCHES_PER_BLOCK = 100;
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
-/** Of the checkpoint; all positions are older. */
+/** Time of the checkpoint; all positions are older. */
 const BLOCK = 1_000;
 const STATEMENT_MS_MAX = 4 * 3_600_000;
 

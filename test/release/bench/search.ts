@@ -76,7 +76,7 @@ const addressOf = (trader: number) => createHash('sha1').update(String(trader)).
 function nameOf(trader: number): string {
   const at = dice(trader * 3 + 1);
   const kind = at.below(10);
-  // As Polymarket calls those who chose no name.
+  // Polymarket's names for traders without a chosen name.
   if (kind < 2) return `0x${addressOf(trader)}-17${at.below(100_000_000)}`;
   if (kind < 6) return `${word(100 + at.below(300))}-${word(400 + at.below(600))}`;
   if (kind < 8) return `${word(1_000 + at.below(VOCABULARY))}${at.below(1_000)}`;
@@ -140,7 +140,7 @@ async function openSearchData() {
     await fill(client);
     writeFileSync(filled, '');
   }
-  // As the engine merges parts that are older than a day.
+  // The engine merges parts that are older than a day like this.
   for (const table of FILLED) {
     const query = `OPTIMIZE TABLE ${table} FINAL SETTINGS optimize_skip_merged_partitions = 1`;
     await client.command({ query });

@@ -1,4 +1,4 @@
-/** The refreshable views of a benchmark's data: each is refreshed when the benchmark says so. */
+/** The refreshable views of a benchmark's data: each is refreshed on demand. */
 type Query = (sql: string) => Promise<readonly unknown[]>;
 
 export const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);

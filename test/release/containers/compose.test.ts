@@ -1,6 +1,6 @@
 /**
- * The compose file, run for real: the image is built, the containers started, used, killed one by one, and
- * stopped. A devnet in a container is the chain. Images that cannot be had here have stand-ins, which are
+ * Runs the compose file: the image is built, the containers are started, used, killed one by one, and
+ * stopped. A devnet in a container is the chain. Images that are not available have stand-ins, which are
  * printed. `npm run test:containers` runs it; it takes minutes.
  */
 
@@ -20,7 +20,7 @@ const ROOT = join(import.meta.dirname, '../../..');
 const TEST_MS_MAX = 1_800_000;
 const HEALTH_MS = 1_000;
 const OURS = ['ingest', 'projector', 'api'];
-/** Who is killed, one after the other. */
+/** The services to kill, in this order. */
 const KILLED = ['api', 'projector', 'ingest', 'clickhouse', 'nats', 'chain'];
 
 const LIMITS = { nofile: { soft: 4_096, hard: 4_096 }, nproc: { soft: 4_096, hard: 4_096 } };
@@ -172,13 +172,13 @@ describe.skipIf(!isWanted)('the service of compose.yaml', { timeout: TEST_MS_MAX
     await compose('stop', 'api', 'ingest', 'projector');
     for (const service of OURS) {
       const { ExitCode, Running } = await stateOf(service);
-      // 137 would be a container that its engine had to kill.
+      // 137 would mean that the engine had to kill the container.
       expect({ service, ExitCode, Running }).toEqual({ service, ExitCode: 0, Running: false });
     }
   });
 });
 
-/** What is changed in the compose file because an image cannot be had. */
+/** Changes to the compose file for images that are not available. */
 async function prepareImages(engine: Engine): Promise<Record<string, object>> {
   const { services } = parsedCompose(join(ROOT, 'infra/deploy'));
   const imageOf = (text: string) => text.replace(/^\$\{\w+:-(.*)\}$/, '$1');
@@ -201,7 +201,7 @@ async function prepareImages(engine: Engine): Promise<Record<string, object>> {
   return changes;
 }
 
-/** Builds our image; with podman, by this machine's certificates and npm settings, which may name a mirror. */
+/** Builds our image; with podman, uses this machine's certificates and npm settings, which may name a mirror. */
 async function build(engine: Engine, directory: string): Promise<void> {
   const settings = join(directory, 'npmrc');
   const { npm_config_userconfig: own = '' } = process.env;
@@ -237,7 +237,7 @@ function parsedCompose(directory: string): Compose {
   return parse(text, { merge: true, maxAliasCount: -1 });
 }
 
-/** The compose file with a chain, with stand-ins, and without what docker-compose 1 cannot read. */
+/** The compose file with a chain and stand-ins, and without settings that docker-compose 1 cannot read. */
 function tried(directory: string, changes: Record<string, object>): object {
   const { services, volumes, ...rest } = parsedCompose(directory);
   const all = { ...services, ...changed(services, changes), chain: embedded('chain') };
@@ -257,7 +257,7 @@ function changed(services: Compose['services'], changes: Record<string, object>)
   );
 }
 
-/** docker-compose 1 knows paths of env files only; podman's own limits may be more than this machine allows. */
+/** docker-compose 1 only supports paths of env files, and podman's default limits may exceed those of this machine. */
 function readable(services: Record<string, { env_file?: unknown }>) {
   return Object.fromEntries(
     Object.entries(services).map(([name, service]) => {
@@ -274,7 +274,7 @@ async function checkHealth(engine: Engine, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     const ids = await engine.run('ps', '--quiet', '--filter', 'name=fillstream-test');
     for (const id of ids.split('\n').filter((id) => id !== '')) {
-      // A failure is the container's state, and some have no check.
+      // A failed check is visible in the container's state, and some containers have no check.
       await engine.run('healthcheck', 'run', id).catch(() => undefined);
     }
     await delay(HEALTH_MS);

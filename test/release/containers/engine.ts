@@ -9,7 +9,7 @@ import { until } from '../../support/service.ts';
 const run = promisify(execFile);
 const OUTPUT_BYTES_MAX = 64 * 2 ** 20;
 
-/** Why testcontainers finds no engine; undefined if it does. */
+/** The reason why testcontainers finds no engine; undefined if it finds one. */
 export async function missingEngine(): Promise<string | undefined> {
   try {
     await getContainerRuntimeClient();
@@ -19,7 +19,7 @@ export async function missingEngine(): Promise<string | undefined> {
   }
 }
 
-/** Throws with what the command printed when it fails. */
+/** Throws with the output of a command that fails. */
 type Command = (...args: readonly string[]) => Promise<string>;
 
 export type Engine = {
@@ -29,7 +29,7 @@ export type Engine = {
   readonly close: () => void;
 };
 
-/** Its files, such as podman's socket, are in `directory`. Throws with what is missing. */
+/** Stores its files, such as podman's socket, in `directory`. Throws an error that names what is missing. */
 export async function openEngine(directory: string): Promise<Engine> {
   if ((await answers('docker', 'version')) && (await answers('docker', 'compose', 'version'))) {
     return {

@@ -1,10 +1,10 @@
 /**
- * Runs in a container in place of a server whose image cannot be had, or of a node of the chain:
+ * Runs in a container in place of a server whose image is not available, or of a chain node:
  *
  *   node test/release/containers/stand-in.ts clickhouse | chain
  *
- * Our embedded ClickHouse and our devnet answer loopback only. This is the door to them for the other
- * containers: their ports on all addresses, and for ClickHouse the user and password of the real image.
+ * Our embedded ClickHouse and our devnet only listen on loopback. This proxy exposes their ports to the
+ * other containers on all addresses, and for ClickHouse adds the user and password of the real image.
  */
 import { request as ask, createServer, type IncomingMessage } from 'node:http';
 import { connect } from 'node:net';
@@ -15,7 +15,7 @@ const CLICKHOUSE_PORT = 8123;
 const CLICKHOUSE_DATA = '/var/lib/clickhouse/embedded';
 const RPC_PORT = 8545;
 const GAMMA_PORT = 8546;
-/** Behind the door, a port is this much higher. */
+/** Ports behind the proxy are higher by this number. */
 const BEHIND = 10_000;
 
 type Headers = IncomingMessage['headers'];
@@ -47,7 +47,7 @@ async function chain() {
   return devnet;
 }
 
-/** Passes HTTP and WebSockets on to the port behind, where they come from loopback. */
+/** Forwards HTTP and WebSockets to the port behind, so that they come from loopback. */
 function open(port: number, changed: (headers: Headers) => Headers): void {
   const host = `127.0.0.1:${port + BEHIND}`;
   const server = createServer((request, response) => {

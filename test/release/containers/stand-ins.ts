@@ -1,7 +1,6 @@
 /**
- * Images that stand in for those that cannot be pulled here, so that everything else about the compose files
- * can be tried: our own image, ports, names, health, secrets, users, restarts. They do not stand in for the
- * servers themselves.
+ * Stand-ins for images that cannot be pulled here, so that the rest of the compose files can be tested: our
+ * own image, ports, names, health checks, secrets, users, restarts. They do not test the servers themselves.
  */
 import { execFile } from 'node:child_process';
 import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
@@ -14,7 +13,7 @@ import type { Engine } from './engine.ts';
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../../..');
 
-/** Whether the image is here or can be pulled. */
+/** Whether the image exists here or can be pulled. */
 export async function isAvailable(engine: Engine, image: string): Promise<boolean> {
   try {
     await engine.run('image', 'inspect', image);
@@ -27,7 +26,10 @@ export async function isAvailable(engine: Engine, image: string): Promise<boolea
   }
 }
 
-/** Makes Debian with this Node.js and npm, and wget for health checks. Needs root, debootstrap and apt's servers. */
+/**
+ * Builds a Debian image with this Node.js and npm, and wget for health checks. Needs root, debootstrap and apt's
+ * servers.
+ */
 export async function makeNodeImage(engine: Engine, image: string): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'fillstream-image-'));
   const root = join(directory, 'root');
@@ -51,7 +53,7 @@ export async function makeNodeImage(engine: Engine, image: string): Promise<void
   }
 }
 
-/** What is changed in the compose file for NATS: the same command on a nats-server of this machine. */
+/** Changes to the compose file for NATS: the same command with this machine's nats-server. */
 export async function natsStandIn(nodeImage: string): Promise<object> {
   const binary = await findClusterServer(process.env.NATS_SERVER_BIN);
   return {
@@ -61,7 +63,7 @@ export async function natsStandIn(nodeImage: string): Promise<object> {
   };
 }
 
-/** What is changed for ClickHouse, and what a node of the chain is: our own image with embedded servers. */
+/** Changes for ClickHouse and the chain node: our own image with the embedded servers. */
 export function embedded(kind: 'clickhouse' | 'chain'): object {
   return {
     image: 'fillstream',
