@@ -67,6 +67,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const streams = await openStreams({ ...shared, feed, sessions });
   const mounts = mountsOf({
     isPublic: config.PUBLIC_TIER === 'demo',
+    pageKey: config.PAGE_KEY,
     isSimulated: config.CHAIN === 'devnet',
     pictureOrigins: config.PICTURE_ORIGINS,
     analystUrl: config.ANALYST_URL,

@@ -10,10 +10,11 @@ import { basename, extname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build, stop } from 'esbuild';
-import type { RequestHandler, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { Problem } from '../api/http/errors.ts';
 import { asDocument, type Mount } from '../api/http/mount.ts';
 import { codingFor } from '../api/http/response.ts';
+import { foreignRequest, isLoopback } from '../infra/loopback.ts';
 import { VIEWS } from './web/views.ts';
 
 const WEB = join(import.meta.dirname, 'web');
@@ -54,6 +55,8 @@ export type Page = {
 export type PageFacts = {
   /** Whether reading needs no key. */
   readonly isPublic: boolean;
+  /** For browsers on this machine; undefined: the page has no key of its own. */
+  readonly pageKey: string | undefined;
   /** Whether all data comes from the devnet. */
   readonly isSimulated: boolean;
   /** Origins of pictures that the api serves; they contain no HTML characters. */
@@ -69,9 +72,10 @@ export function pageOnce(): Promise<Page> {
 }
 
 export function documentOf(page: Page, facts: PageFacts): Promise<File> {
-  const { isPublic, isSimulated, pictureOrigins } = facts;
+  const { isPublic, isSimulated, pageKey = '', pictureOrigins } = facts;
   const html = page.template
     .replace('{{public_tier}}', isPublic ? 'demo' : 'none')
+    .replace('{{page_key}}', pageKey)
     .replace('{{simulated}}', isSimulated ? 'yes' : 'no')
     .replace('{{picture_origins}}', pictureOrigins.join(','));
   return compressed(Buffer.from(html), '.html');
@@ -90,15 +94,29 @@ export function pageMount(facts: PageFacts): Mount {
 }
 
 function pageHandler(facts: PageFacts): RequestHandler {
-  let document: Promise<File> | undefined;
+  const documents = new Map<string | undefined, Promise<File>>();
   return async (request, response) => {
-    document ??= pageOnce().then((page) => documentOf(page, facts));
+    const pageKey = isOfThisMachine(request) ? facts.pageKey : undefined;
+    let document = documents.get(pageKey);
+    document ??= pageOnce().then((page) => documentOf(page, { ...facts, pageKey }));
+    documents.set(pageKey, document);
     const file = await document;
     response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
-    response.set('Cache-Control', 'no-cache').set('ETag', file.etag);
-    if (request.fresh) response.status(304).end();
+    // A cache must not keep a key.
+    if (pageKey === undefined) response.set('Cache-Control', 'no-cache').set('ETag', file.etag);
+    if (pageKey === undefined && request.fresh) response.status(304).end();
     else sendFile(response, file, codingFor(request));
   };
+}
+
+/** Headers of a proxy, behind which a browser elsewhere seems to be on this machine. */
+const FORWARDED = ['forwarded', 'via', 'x-forwarded-for', 'x-forwarded-host', 'x-real-ip'];
+
+/** Whether a browser on this machine sends the request, and neither a page of another site nor a proxy. */
+function isOfThisMachine({ headers, socket }: Request): boolean {
+  const address = socket.remoteAddress?.replace(/^::ffff:/, '') ?? '';
+  const isForwarded = FORWARDED.some((name) => headers[name] !== undefined);
+  return isLoopback(address) && !isForwarded && foreignRequest(headers) === undefined;
 }
 
 const assetHandler: RequestHandler = async (request, response) => {

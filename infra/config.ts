@@ -157,6 +157,7 @@ export const ApiConfig = z.object({
   PROJECTION_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),
   PUBLIC_TIER: z.enum(['none', 'demo']).default('none'),
+  PAGE_KEY: z.string().optional(),
   PICTURE_ORIGINS: z
     .string()
     .default(POLYMARKET_PICTURES)

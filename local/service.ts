@@ -5,7 +5,7 @@
  */
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { hashKey, KEYS_BUCKET, storeKey } from '../api/auth/keys.ts';
+import { generateKey, hashKey, KEYS_BUCKET, KeyRecord, storeKey } from '../api/auth/keys.ts';
 import { clickHouseUrlFault } from '../infra/clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../infra/config.ts';
 import { ExpectedError } from '../infra/expected.ts';
@@ -16,7 +16,7 @@ import {
   oldServerNotice,
   streamState,
 } from '../infra/nats/connection.ts';
-import { openKv } from '../infra/nats/kv.ts';
+import { type Kv, openKv, parseValue } from '../infra/nats/kv.ts';
 import { concealer } from '../infra/secrets.ts';
 import { METADATA_STREAM } from '../ingest/contract.ts';
 import { migrate } from '../sql/migrate.ts';
@@ -42,6 +42,8 @@ const NATS_ACCESS = [
   ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
 ];
 const TIERS = ['demo', 'individual', 'pro'] as const;
+/** Label of the key in the page, by which the next start finds it. */
+const PAGE_LABEL = 'the page of npm start';
 
 /**
  * Node's flag for ingest and api, also in the containers. Nearly all of their garbage is young, and V8 would let the
@@ -114,8 +116,9 @@ export class Service {
       );
     }
     const keys = readShownKeys(data);
+    const pageKey = generateKey('pro');
     const [natsUrl, clickHouse, chain] = await Promise.all([
-      this.#openNats(keys),
+      this.#openNats(keys, pageKey),
       this.#openClickHouse(),
       this.#openChain(),
     ]);
@@ -130,7 +133,13 @@ export class Service {
       DATA_DIRECTORY: data,
     };
     const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
-    const apiEnv = { ...env, ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }) };
+    // Where everybody may read, the page shows what a visitor sees.
+    const hasPageKey = this.#config.PUBLIC_TIER === 'none';
+    const apiEnv = {
+      ...env,
+      ...(hasPageKey ? { PAGE_KEY: pageKey } : {}),
+      ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }),
+    };
     const [api] = await Promise.all([
       this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
       this.#start('projector', 'projector/main.ts', [], 'projecting', env),
@@ -174,7 +183,7 @@ export class Service {
   }
 
   /** Starts NATS if necessary and stores the keys. */
-  async #openNats(keys: ShownKeys): Promise<string> {
+  async #openNats(keys: ShownKeys, pageKey: string): Promise<string> {
     const url = this.#environment.NATS_URL || (await this.#startNats());
     const connecting = connectNats({ ...natsOptions(this.#config), url, name: 'up' });
     const nats = await this.#watch.waitFor('NATS', connecting);
@@ -192,6 +201,7 @@ export class Service {
           created_at: new Date().toISOString(),
         });
       }
+      await replacePageKey(bucket, pageKey);
     } finally {
       await nats.close();
     }
@@ -322,6 +332,21 @@ export class Service {
     const isBehind = () => this.#storedBlock < ledger || this.#storedMetadata < metadata;
     while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
   }
+}
+
+/** Stores the key of the page of this start in place of those of earlier ones. */
+async function replacePageKey(bucket: Kv, key: string): Promise<void> {
+  const read = new AbortController();
+  for await (const event of bucket.watch(read.signal)) {
+    if (event.type === 'initialised') read.abort();
+    if (event.type !== 'put') continue;
+    const record = parseValue(KeyRecord, event.value);
+    if (record?.label === PAGE_LABEL) await bucket.delete(event.key);
+  }
+  await storeKey(bucket, key, {
+    ...{ label: PAGE_LABEL, tier: 'pro', account: 'local-pro' },
+    created_at: new Date().toISOString(),
+  });
 }
 
 function firstLine(error: unknown): string {

@@ -84,8 +84,8 @@ Fillstream is ready at ${ready.url}
   NATS        ${ready.nats_url}
   chain       ${ready.rpc_url}
 
-Open the page (the key after the # is never sent to a server):
-  ${ready.url}/#key=${keys.pro}
+Open the page (on this machine it needs no key; elsewhere, append #key=KEY):
+  ${ready.url}/
 
 The leaderboard of the last hour:
   curl -s ${header} '${ready.url}/v1/analytics/leaderboard?time_frame=1H&limit=5'

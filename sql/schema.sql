@@ -1858,16 +1858,17 @@ COMMENT 'payouts of each resolved condition';
 
 CREATE TABLE fillstream.search_markets
 (
-    `level` UInt8 COMMENT '0: the first 5,000 by volume, 1: the others',
+    `level` UInt8 COMMENT '0: the first 5,000 in the order of the search, 1: the others',
     `id` UInt64 COMMENT 'number of the market',
     `key` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
     `rank` Int64 COMMENT 'micro-USDC of all matches, each once',
+    `ended_at` DateTime('UTC') COMMENT 'time of the resolution, or the end date if that is past, UTC; 1970 while open',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 ENGINE = MergeTree
 ORDER BY (level, id)
 SETTINGS index_granularity = 256, min_compress_block_size = 16384
-COMMENT 'listed markets with their volume, replaced at each refresh';
+COMMENT 'listed markets with their volume and end, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.search_markets_mv
 REFRESH EVERY 1 MINUTE TO fillstream.search_markets
@@ -1876,6 +1877,7 @@ REFRESH EVERY 1 MINUTE TO fillstream.search_markets
     `id` UInt64,
     `key` FixedString(32),
     `rank` Int64,
+    `ended_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -1885,24 +1887,37 @@ AS SELECT
     max(listed_id) AS id,
     condition_id AS key,
     sum(traded) AS rank,
+    multiIf(max(resolved) > 0, max(resolved), ((max(listed_end)).2) > now('UTC'), toDateTime(0, 'UTC'), (max(listed_end)).2) AS ended_at,
     now64(3, 'UTC') AS refreshed_at
 FROM
 (
     SELECT
         condition_id,
         market_id AS listed_id,
-        toInt64(0) AS traded
+        (observed_at, parseDateTimeBestEffortOrZero(end_date, 'UTC')) AS listed_end,
+        toInt64(0) AS traded,
+        toDateTime(0, 'UTC') AS resolved
     FROM fillstream.markets
     UNION ALL
     SELECT
         condition_id,
         toUInt64(0) AS listed_id,
-        market_marks.volume AS traded
+        (toDateTime64(0, 3, 'UTC'), toDateTime(0, 'UTC')) AS listed_end,
+        market_marks.volume AS traded,
+        toDateTime(0, 'UTC') AS resolved
     FROM fillstream.market_marks
+    UNION ALL
+    SELECT
+        condition_id,
+        toUInt64(0) AS listed_id,
+        (toDateTime64(0, 3, 'UTC'), toDateTime(0, 'UTC')) AS listed_end,
+        toInt64(0) AS traded,
+        resolutions.resolved_at AS resolved
+    FROM fillstream.resolutions
 )
 GROUP BY condition_id
 HAVING id != 0
-WINDOW ranked AS (ORDER BY rank DESC)
+WINDOW ranked AS (ORDER BY toUnixTimestamp(ended_at) > 0 ASC, ended_at DESC, rank DESC)
 SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.search_traders

@@ -1,18 +1,20 @@
 /**
  * `GET /v2/search`: finds markets and traders by what a user types or pastes. A query in the form of an id, address or URL
  * is looked up by its key. Otherwise one statement per kind intersects the bitmaps of the words and ranks the hits. Typos are
- * looked for only where nothing has the words as typed. Hits are compared with the current listings and profiles, because
+ * looked for only where nothing has the words as typed. Open markets come first, then those that ended last. Hits are compared with the current listings and profiles, because
  * `search_words` keeps words that these no longer have.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../http/endpoint.ts';
+import { Problem } from '../http/errors.ts';
 import { integer, type MarketKey, marketKey, parameter } from '../http/parameters.ts';
 import { isOneTypo } from '../http/typo.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
 import { listingWords } from './market-words.ts';
+import { MarketMark, marketMark, readMarks } from './marks.ts';
 import type { Profile, TokenKey } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
@@ -68,6 +70,12 @@ type Term = { readonly words: readonly string[]; readonly prefix?: string | unde
 /** All of these terms must match; earlier tiers are more relevant. */
 type Tier = readonly Term[];
 type Kind = 'market' | 'trader';
+
+/** The order of the entries of a tier. Open markets have no end. */
+const ORDERS: Readonly<Record<Kind, string>> = {
+  market: 'toUnixTimestamp(ended_at) > 0, ended_at DESC, rank DESC, key DESC',
+  trader: 'rank DESC, key',
+};
 
 /** A URL anywhere in a text; its scheme may be missing for hosts of Polymarket. At the start of a text, its path is enough. */
 const PASTED_URL = /https?:\/\/[^/\s]+\/\S+|\bpolymarket\.com\/\S+|^\/\S+/i;
@@ -226,7 +234,7 @@ WHERE id IN arrayFlatten((
   ) AS words,
   (SELECT groupBitmapState(id) AS upper FROM ${table} WHERE level = 0) AS levels
 ) AS found)
-ORDER BY multiIf(${places.join(', ')}, ${tiers.length}), rank DESC, key ${kind === 'market' ? 'DESC' : ''}
+ORDER BY multiIf(${places.join(', ')}, ${tiers.length}), ${ORDERS[kind]}
 LIMIT {take:UInt32}`;
   return { sql, parameters };
 }
@@ -417,7 +425,7 @@ export const search = endpoint({
   path: '/v2/search',
   summary: 'Find markets and traders by words, names, ids, addresses or URLs',
   description:
-    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of polymarket.com or of the page, also with text around it). Finds traders by name, account on X (also `@account`), the beginning of the address, and its beginning and end (`0x1234…abcd`). All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the 5,000 with the greatest volume (or the most fills) are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.',
+    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of polymarket.com or of the page, also with text around it). Finds traders by name, account on X (also `@account`), the beginning of the address, and its beginning and end (`0x1234…abcd`). All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Among equally relevant results, open markets come first, by volume, then the others, the newest end first; traders are ordered by number of fills. If the query is the URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the first 5,000 of that order are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -435,6 +443,7 @@ export const search = endpoint({
     markets: z.array(
       z.object({
         market: MarketV2,
+        mark: MarketMark,
         volume: amount('value of all matches, each counted once, micro-USD'),
       }),
     ),
@@ -481,9 +490,15 @@ export const search = endpoint({
     const isAny = named.length + markets.length + typed.length > 0;
     const traders = isAny ? typed : await inTraders(await mistyped('trader'));
     const others = markets.filter(({ hit }) => hit.key !== named[0]?.hit.key);
+    const found = [...named, ...others].slice(0, limit);
+    const marks = await readMarks(
+      call,
+      found.map(({ hit }) => hit.key),
+    );
     return {
-      markets: [...named, ...others].slice(0, limit).map(({ hit, view }) => ({
+      markets: found.map(({ hit, view }) => ({
         market: view,
+        mark: marketMark(marks.get(hit.key)),
         volume: safeInteger(hit.rank),
       })),
       traders: traders.map(({ hit, view }) => ({
@@ -498,6 +513,16 @@ export const search = endpoint({
 /** Whether the query has the form of a condition id, a token id, a slug of several words, or an address or its beginning. */
 function namesOne({ address, market }: Meaning): boolean {
   return address !== undefined || (market !== undefined && market.kind !== 'id');
+}
+
+/** The address of the trader with exactly this name or account, of several the one with the most fills. Throws Problem 404. */
+export async function addressNamed(call: Call, name: string): Promise<string> {
+  const handle = joined(name);
+  const [tier] = handle === '' ? [] : namedTiers({ handle, text: '' });
+  const tiers = tier === undefined ? [] : [tier];
+  const [found] = await findTraders(call, { text: '' }, { limit: 1, first: [], tiers });
+  if (found !== undefined) return found.hit.key;
+  throw new Problem({ error: 'not_found', detail: `no trader has the name or account ${name}` });
 }
 
 /** Traders with this name or account. A handle also finds those whose account or name begins with it. */

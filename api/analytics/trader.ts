@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../http/endpoint.ts';
 import { Problem } from '../http/errors.ts';
-import { address, slug } from '../http/parameters.ts';
+import { address, slug, traderKey } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger, spaced } from './format.ts';
 import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
@@ -17,6 +17,7 @@ import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts
 import { FEW_ROWS, newestBy, read } from './query.ts';
 import { hexText, int, rowOf, seconds } from './rows.ts';
 import { amount, text, time } from './schemas.ts';
+import { addressNamed } from './search.ts';
 import { eachWindow, TIME_FRAMES, WINDOW_LENGTHS } from './time-frames.ts';
 import {
   readWindows,
@@ -83,7 +84,7 @@ const TAGS_MAX_V2 = 5;
 const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
 
 const ParametersV2 = z.object({
-  address,
+  address: traderKey,
   tag: slug
     .default(ALL_TAGS)
     .describe('restricts top_tags and weighted_volume to markets with this tag; `all`: no filter'),
@@ -149,33 +150,36 @@ export const traderV2 = endpoint({
   path: '/v2/traders/:address',
   summary: 'One trader: profile, balance, tier, weighted volume, top tags',
   description:
-    '`top_tags` are up to 5 tags of the last 30 days, ranked by PnL, then volume. In `weighted_volume`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.',
+    'By address, or by `@` and the exact name or account on X; letter case and spaces are ignored, and of several traders with the name it is the one with the most fills. `top_tags` are up to 5 tags of the last 30 days, ranked by PnL, then volume. In `weighted_volume`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.',
   parameters: ParametersV2,
   answer: AnswerV2,
   problems: ['not_found'],
   keep: SHARED,
   async run(call: Call, input) {
+    const wallet = input.address.startsWith('@')
+      ? await addressNamed(call, input.address)
+      : input.address;
     const isRestricted = input.tag !== ALL_TAGS || input.series !== undefined;
     const [profiles, [recent = []], balanceOf] = await Promise.all([
-      call.metadata.profiles([input.address]),
+      call.metadata.profiles([wallet]),
       readWindows(call, {
-        trader: input.address,
+        trader: wallet,
         now: Math.floor(call.now() / 1000),
         lengths: [TIME_FRAMES['30D'].seconds],
         filter: input.series === undefined ? '' : `AND ${HAS_SERIES}`,
         bound: { series: input.series ?? '' },
       }),
-      readBalances(call, [input.address]),
+      readBalances(call, [wallet]),
     ]);
-    const identity = await identityOf(call, input.address, {
+    const identity = await identityOf(call, wallet, {
       profiles,
       // The newest trade may be in a different series.
       recent: input.series === undefined ? recent : [],
     });
     const sums = recent.filter(({ tags }) => countsUnder(tags, input.tag));
     return {
-      profile: profileV2({ ...identity, address: input.address }),
-      pusd_balance: balanceOf(input.address),
+      profile: profileV2({ ...identity, address: wallet }),
+      pusd_balance: balanceOf(wallet),
       taker_tier: identity.taker_tier,
       taker_tier_name: tierName(identity),
       top_tags: topTags(sums, TAGS_MAX_V2).map(tagV2),

@@ -133,6 +133,7 @@ function labelled(match: FeedMatch, matchId: string): string {
     timestamp: detectedAt(match),
     market: {
       id: String(BigInt(market.marketId)),
+      condition_id: match.conditionId,
       question: market.question,
       slug: market.slug,
       start_date: spaced(market.startDate),

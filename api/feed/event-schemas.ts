@@ -141,6 +141,7 @@ const LabelledMatch = z
     timestamp: text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
     market: z.object({
       id: text('market id; 0 while it is unknown', '2182202'),
+      condition_id: text('condition id', HASH),
       question: text('question', 'Bitcoin up or down?'),
       slug: text('slug', 'bitcoin-up-or-down-may-1'),
       start_date: text('when it opened', '2026-05-01 00:00:00Z'),

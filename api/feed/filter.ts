@@ -5,14 +5,13 @@
 import type { z } from 'zod';
 import type { FeedMatch } from '../../ingest/contract.ts';
 import {
-  BOUNDS,
+  ALL_TAGS,
   type BoundName,
-  BY_SELECTIVITY,
   type Filtered,
-  LISTS,
   type ListName,
   type Test,
-} from './filters.ts';
+} from './filter-rules.ts';
+import { BOUNDS, BY_SELECTIVITY, LISTS } from './filters.ts';
 
 const BOUND_NAMES = Object.keys(BOUNDS) as BoundName[];
 
@@ -55,9 +54,9 @@ export type Given = { readonly [Name in ListName]?: readonly string[] } & {
   readonly [Name in BoundName]?: z.output<(typeof BOUNDS)[Name]['parameter']>;
 };
 
-/** An empty list, and a list of tags that contains `all`, do not filter. */
+/** An empty list, and a list of tags that contains ALL_TAGS, do not filter. */
 export function filterOf(given: Given): Filter {
-  const tags = given.tags?.includes('all') ? [] : given.tags;
+  const tags = given.tags?.includes(ALL_TAGS) ? [] : given.tags;
   const lists = NUMBERS.map(({ name, number }) => {
     return { number, wanted: new Set(name === 'tags' ? tags : given[name]) };
   });

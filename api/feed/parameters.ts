@@ -1,18 +1,13 @@
 /** Schemas of the order feed's parameters: lists and decimals, with their limits. */
 import { z } from 'zod';
 import { parseMarketKey } from '../http/parameters.ts';
-
-/** A rational, `numerator / denominator` with a denominator > 0. */
-export type Fraction = { readonly numerator: bigint; readonly denominator: bigint };
+import { parseDecimal } from './filter-rules.ts';
 
 const LIST_ENTRIES_MAX = 5_000;
 /** As many as fit into the 16 KiB of a request's headers. */
 export const ADDRESSES_MAX = 350;
 /** Each market may need a lookup. */
 export const MARKETS_MAX = 100;
-/** Limits the size of computed numbers, far beyond any real amount. */
-const EXPONENT_MAX = 40;
-const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
 
 /**
  * A comma-separated list. The parameter may also be repeated. An empty list is an error, because as a
@@ -84,15 +79,4 @@ export function listed<Entry>(
       ...{ type: 'array', minItems: 1, maxItems, items },
       description: `${description}; comma-separated`,
     });
-}
-
-/** The exact value of a decimal such as `0.5`, `12` or `1e-05`; undefined if it is not one. */
-function parseDecimal(text: string): Fraction | undefined {
-  const [, whole = '', fraction = '', exponent = '0'] = DECIMAL.exec(text) ?? [];
-  const shift = Number(exponent) - fraction.length;
-  if (whole + fraction === '' || Math.abs(Number(exponent)) > EXPONENT_MAX) return undefined;
-  const digits = BigInt(whole + fraction);
-  return shift >= 0
-    ? { numerator: digits * 10n ** BigInt(shift), denominator: 1n }
-    : { numerator: digits, denominator: 10n ** BigInt(-shift) };
 }

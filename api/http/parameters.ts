@@ -82,6 +82,20 @@ export const address = parameter(
   (text) => (ADDRESS.test(text) ? text.toLowerCase() : undefined),
 ).describe('wallet of the trader; letter case is ignored');
 
+/** A trader by address, in lower case, or by `@` and a name. */
+export const traderKey = parameter(
+  '0x and 40 hexadecimal digits, or @ and a name',
+  {
+    type: 'string',
+    pattern: `${ADDRESS.source}|^@.{1,100}$`,
+    examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839', '@alice'],
+  },
+  (text) => {
+    if (ADDRESS.test(text)) return text.toLowerCase();
+    return /^@.{1,100}$/.test(text) ? text : undefined;
+  },
+).describe('wallet of the trader; letter case is ignored');
+
 /** 1 to `most` comma-separated wallet addresses; returned in lower case, without duplicates. */
 export function addresses(most: number) {
   return parameter(

@@ -209,6 +209,9 @@ export type LabelledMatch = {
     /** market id; 0 while it is unknown */
     id: string;
 
+    /** condition id */
+    condition_id: string;
+
     /** question */
     question: string;
 
@@ -1588,6 +1591,7 @@ export type BiggestTrades = {
 export type Search = {
   markets: {
     market: MarketListing;
+    mark: MarketMark;
 
     /** value of all matches, each counted once, micro-USD */
     volume: number;

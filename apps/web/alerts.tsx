@@ -10,6 +10,7 @@ import { Ago } from './figures.tsx';
 import { followed } from './follow.tsx';
 import { amount, cents, count, nameOf } from './format.ts';
 import { go, route } from './route.ts';
+import { sharedFeed } from './shared-feed.ts';
 import { readStored, tabChannel, writeStored } from './stored.ts';
 
 const NAME = 'fillstream.alerts';
@@ -147,7 +148,7 @@ async function listenAlone(traders: readonly string[], signal: AbortSignal): Pro
 }
 
 async function listen(traders: readonly string[], signal: AbortSignal): Promise<void> {
-  for await (const event of fillstream.value.feed({ traders: [...traders] }, { signal })) {
+  for await (const event of sharedFeed({ traders: traders.join(',') }, { signal })) {
     if (event.type === 'void' || event.type === 'restored') {
       const sequel = { id: event.data.match_id, isVoid: event.type === 'void' };
       settle(sequel);

@@ -1,7 +1,7 @@
 /** The client of the API on the page's own host. Forgets a key that the server rejects. */
 import { computed } from '@preact/signals';
 import { Fillstream } from '../client/index.ts';
-import { forgetKey, key } from './key.ts';
+import { forgetKey, freshPageKey, key } from './key.ts';
 
 /** Uses this tab's key. */
 export const fillstream = computed(() => clientWith(key.value));
@@ -24,8 +24,11 @@ export function clientWith(used: string): Fillstream {
       const response = await fetch(url, init);
       if (response.status === 401 && used === key.value) {
         const { message } = (await response.clone().json()) as { readonly message: string };
+        const fresh = await freshPageKey();
         // Another request may have failed first, and the user may already have entered a new key.
-        if (used === key.value) forgetKey(message);
+        if (used !== key.value) return response;
+        if (fresh === '' || fresh === used) forgetKey(message);
+        else key.value = fresh;
       }
       // Other answers may come from the browser's cache.
       if (response.headers.get('Content-Type')?.startsWith('text/event-stream')) {

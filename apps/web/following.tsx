@@ -1,13 +1,13 @@
 /** What the user follows: traders with their holdings, markets, and the live tape of these traders. */
 import { AlertSwitch } from './alerts.tsx';
 import type { Candles, MarketDetail, Position, Positions, Traders } from './answers.ts';
-import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { Pnl, Usdc } from './figures.tsx';
 import { type Followed, followed, Star } from './follow.tsx';
 import { count } from './format.ts';
 import { Change, MARKET_OF, MarketLink, Odds } from './markets.tsx';
 import { Picture } from './picture.tsx';
+import { sharedFeed } from './shared-feed.ts';
 import { CardTable, type Column } from './table.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
 import { TraderName } from './trader-name.tsx';
@@ -49,10 +49,7 @@ export function Following() {
             name={addresses}
             followed={traders.map(({ id }) => id)}
             open={(options) =>
-              fillstream.value.feed(
-                { traders: traders.map(({ id }) => id), finality: true, last: FIRST_MATCHES },
-                options,
-              )
+              sharedFeed({ traders: addresses }, { ...options, last: FIRST_MATCHES })
             }
             controls={<AlertSwitch />}
           />

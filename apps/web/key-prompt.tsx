@@ -3,6 +3,17 @@ import { useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import { clientWith } from './client.ts';
 import { isAsking, isKey, isPublic, isRemembered, refusal, useKey } from './key.ts';
+import { REFERENCE } from './route.ts';
+
+/** What a key opens, for visitors who have none. */
+const VIEWS = [
+  ['Markets', 'odds over time, every trade, who holds what, who won and lost'],
+  ['Leaderboard', 'traders by PnL, ROI, win rate or volume, from one hour to 30 days, by topic'],
+  ['Traders', 'open positions at their prices, equity, every trade, results by market'],
+  ['Tape', 'each match when it enters the mempool, seconds before its block, with filters'],
+  ['Following', 'the traders and markets you choose, with alerts'],
+  ['API', 'all of this as JSON and CSV, and an event stream that resumes after a disconnect'],
+] as const;
 
 export function KeyPrompt({ why }: { readonly why?: string }) {
   const [typed, setTyped] = useState('');
@@ -73,10 +84,22 @@ export function KeyPrompt({ why }: { readonly why?: string }) {
         </p>
       ) : (
         <p class="hint">
-          <code>npm start</code> prints a key for each tier, and a link that opens this page with a
-          key.
+          The operator of this service issues keys. On the machine where <code>npm start</code>{' '}
+          runs, this page needs none.
         </p>
       )}
+      <h2>What is here</h2>
+      <dl class="behind">
+        {VIEWS.map(([title, text]) => (
+          <div key={title}>
+            <dt>{title}</dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+      <p class="hint">
+        The <a href={REFERENCE}>API reference</a> is open to everyone.
+      </p>
     </section>
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The API key of this browser. It comes from `#key=…` in the URL, which browsers never send to a server, or from the
- * user. It is removed from the address bar at once, sent only as a request header, and kept as long as a tab of the
+ * The API key of this browser. It comes from `#key=…` in the URL, which browsers never send to a server, from the page of
+ * a service on this machine, or from the user. It is removed from the address bar at once, sent only as a request header, and kept as long as a tab of the
  * page is open; a new tab requests it from the others. It is stored on the device only if the user chose that.
  */
 import { computed, signal } from '@preact/signals';
@@ -9,6 +9,9 @@ import { readStored, tabChannel, writeStored } from './stored.ts';
 const STORAGE_NAME = 'fillstream.key';
 /** How long a new tab waits for a reply from another one. */
 const ANSWER_MS = 120;
+
+/** The key that a service on this machine puts into its page; '' elsewhere. */
+const pageKey = keyIn(document);
 
 /** '' if there is none. */
 export const key = signal('');
@@ -65,7 +68,22 @@ export async function openKey(): Promise<void> {
   takeFromAddress();
   addEventListener('hashchange', takeFromAddress);
   others.addEventListener('message', receive);
+  if (key.value === '') key.value = pageKey || (await freshPageKey());
   if (key.value === '') await keyOfOtherTab();
+}
+
+/**
+ * The key of the page as the service serves it now. It is another one after a new start, and there is none in a document
+ * that a link of another site has opened.
+ */
+export async function freshPageKey(): Promise<string> {
+  const response = await fetch('/', { cache: 'no-store' }).catch(() => undefined);
+  const html = (await response?.text()) ?? '';
+  return keyIn(new DOMParser().parseFromString(html, 'text/html'));
+}
+
+function keyIn(page: Document): string {
+  return page.querySelector<HTMLMetaElement>('meta[name=page-key]')?.content ?? '';
 }
 
 function receive({ data }: MessageEvent<TabMessage>): void {

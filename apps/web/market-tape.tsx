@@ -1,10 +1,10 @@
 /** The matches of a market, newest first: those just received from the feed, then the final ones from the API. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Market, MarketTrades } from './answers.ts';
-import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { Side, TransactionLink, Usdc } from './figures.tsx';
 import { cents, clock, count, nameOf, timeMs, timeText } from './format.ts';
+import { sharedFeed } from './shared-feed.ts';
 import { SIGNS, useHeld } from './tape-list.tsx';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
@@ -41,9 +41,7 @@ export function MarketTape({
   const [tries, setTries] = useState(0);
   const store = useMemo(() => {
     if (isOver) return undefined;
-    return new TapeStore((options) =>
-      fillstream.value.feed({ markets: [id], finality: true }, options),
-    );
+    return new TapeStore((options) => sharedFeed({ markets: id }, options));
   }, [id, isOver, tries]);
   useEffect(() => () => store?.close(), [store]);
   void store?.version.value;

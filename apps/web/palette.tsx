@@ -4,7 +4,7 @@
  */
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
-import { amount, count, nameOf, shortAddress } from './format.ts';
+import { count, nameOf, priceText, shortAddress, span, timeMs } from './format.ts';
 import { Picture } from './picture.tsx';
 import { type Recent, recent } from './recent.ts';
 import { go, REFERENCE, routeOf } from './route.ts';
@@ -246,10 +246,10 @@ function groupsBefore(opened: readonly Recent[]): readonly Group[] {
 }
 
 function groupsOf(found: Search | undefined): readonly Group[] {
-  const markets = (found?.markets ?? []).map(({ market, volume }) => ({
+  const markets = (found?.markets ?? []).map(({ market, mark }) => ({
     path: `/market/${market.id === 0 ? market.condition_id : market.id}`,
     title: market.question === '' ? 'Unlisted market' : market.question,
-    sub: `${market.resolved_at === '' ? '' : 'resolved · '}${amount(volume, 0)} USDC`,
+    sub: stateOf(market, mark),
     picture: { id: market.condition_id, image: market.icon },
   }));
   const traders = (found?.traders ?? []).map(({ profile, fills }) => {
@@ -265,6 +265,19 @@ function groupsOf(found: Search | undefined): readonly Group[] {
     { title: 'Markets', items: markets },
     { title: 'Traders', items: traders },
   ].filter((group) => group.items.length > 0);
+}
+
+/** `Yes 62¢ · closes in 3 d`, `resolved: Yes`. */
+function stateOf(
+  market: Search['markets'][number]['market'],
+  mark: Search['markets'][number]['mark'],
+): string {
+  if (market.resolved_at !== '') return `resolved: ${market.winning_outcome || 'void'}`;
+  const price = mark.price_1 === null ? [] : [`${market.outcome_1} ${priceText(mark.price_1)}`];
+  const end = timeMs(market.end_date);
+  const left = end === undefined ? 0 : end - Date.now();
+  const closes = end === undefined ? [] : [left > 0 ? `closes in ${span(left)}` : 'closed'];
+  return [...price, ...closes].join(' · ');
 }
 
 /** The path for an address, a condition id or a link to this page; these are recognised by their form. */

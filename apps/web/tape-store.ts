@@ -5,7 +5,6 @@
  */
 import { type Signal, signal } from '@preact/signals';
 import {
-  type EventStream,
   type FeedEvent,
   FillstreamError,
   type Gap,
@@ -13,13 +12,12 @@ import {
   type LiveTransaction,
   type Restored,
   type StreamEvent,
-  type StreamOptions,
-  type StreamState,
   type Traded,
   traded,
 } from '../client/index.ts';
 import { serverMs } from './client.ts';
 import { span } from './format.ts';
+import type { FeedState } from './shared-feed.ts';
 
 export type RowState = 'pending' | 'final' | 'void';
 
@@ -114,10 +112,13 @@ export type Notice = {
 };
 
 /** Opens the stream of a tape. */
-export type Open = (options: StreamOptions) => EventStream<FeedEvent> | EventStream<StreamEvent>;
+export type Open = (options: {
+  readonly signal: AbortSignal;
+  readonly onState: (state: FeedState) => void;
+}) => AsyncIterable<FeedEvent | StreamEvent>;
 
 type TapeState =
-  | Exclude<StreamState, { kind: 'waiting' }>
+  | Exclude<FeedState, { kind: 'waiting' }>
   | { readonly kind: 'waiting'; readonly why: string; readonly tryAtMs: number }
   | { readonly kind: 'refused'; readonly problem: FillstreamError };
 
@@ -241,7 +242,7 @@ export class TapeStore {
     };
   }
 
-  #changeState(state: StreamState): void {
+  #changeState(state: FeedState): void {
     this.state.value =
       state.kind === 'waiting'
         ? { kind: 'waiting', why: state.error.message, tryAtMs: Date.now() + state.waitMs }

@@ -4,9 +4,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { FeedQuery } from '../client/index.ts';
-import { fillstream } from './client.ts';
 import { CopyButton } from './controls.tsx';
+import type { FeedFilter } from './feed-filter.ts';
 import { FILL } from './fills.tsx';
 import {
   chipsOf,
@@ -17,6 +16,7 @@ import {
   settingsOf,
 } from './filters.tsx';
 import { count, nameOf, span, timeText } from './format.ts';
+import { sharedFeed } from './shared-feed.ts';
 import { useViewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { type Column, Table } from './table.tsx';
@@ -51,7 +51,7 @@ const FILTERS: readonly Filter[] = [
 ];
 const settings = settingsOf({});
 
-/** How many past matches a tape opens with. */
+/** How many past matches a tape opens with, at most 200. */
 export const FIRST_MATCHES = 200;
 
 export function Tape() {
@@ -62,15 +62,14 @@ export function Tape() {
   );
   const name = String(asked);
   // Sent as typed; the server reports what is wrong.
-  const given = Object.fromEntries(asked) as FeedQuery;
-  const filter = { ...given, finality: true, last: FIRST_MATCHES };
+  const filter: FeedFilter = Object.fromEntries(asked);
   const followed = (asked.get('traders') ?? '').split(',').map((text) => text.trim());
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
         title="Tape"
         name={name}
-        open={(options) => fillstream.value.feed(filter, options)}
+        open={(options) => sharedFeed(filter, { ...options, last: FIRST_MATCHES })}
         followed={followed}
         controls={
           <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { createEventSource } from 'eventsource-client';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { LabelledMatch, Void } from '../../apps/client/index.ts';
+import type { LabelledMatch, Markets, Sessions, Void } from '../../apps/client/index.ts';
 import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
 import { CHROMIUM } from './browser.ts';
 import { cents, money } from './figures.ts';
@@ -39,6 +39,39 @@ test('outlives the api process: no row is lost or doubled, and it says what happ
   const rowsAfter = await rowCount(page);
   await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(rowsAfter + 20);
   await expectWhole(page);
+});
+
+test('ten tabs share one session, and lose nothing when the tab that has the stream is closed', async () => {
+  // The key of the page and the printed one have the same account.
+  const { page } = await stage.at('/tape', { key: '' });
+  await page.locator('tr[data-cursor]').nth(5).waitFor();
+  const open = async () => (await service.get<Sessions>('/sessions')).data.length;
+  const { markets } = await stage.get<Markets>('/v2/markets?limit=3');
+  const [trader = ''] = await stage.leaders();
+  const paths = [
+    ...['/tape', '/tape?min_usdc=5', `/tape?traders=${trader}`, '/tape?tags=sports,crypto'],
+    ...['/tape?min_price=50', '/tape?markets='.concat(String(markets[0]?.market.id))],
+    ...markets.map(({ market }) => `/market/${market.id}`),
+  ];
+  const tabs = await Promise.all(
+    paths.map(async (path) => {
+      const tab = await page.context().newPage();
+      await tab.goto(stage.url + path);
+      await tab.locator('.head [data-stream=live], .market-tape .state.ok').waitFor();
+      return tab;
+    }),
+  );
+  await expect.poll(open).toBe(1);
+  const [whole, large] = tabs as [Page, Page];
+  await page.close();
+  const before = await rowCount(whole);
+  await expect.poll(() => rowCount(whole), { timeout: 40_000 }).toBeGreaterThan(before + 20);
+  await expect.poll(open).toBe(1);
+  await whole.bringToFront();
+  await expectWhole(whole);
+  for (const [, , , , usdc = ''] of await texts(large.locator('tr[data-cursor]'))) {
+    expect(Number(usdc.replaceAll(',', ''))).toBeGreaterThanOrEqual(5);
+  }
 });
 
 test('continues where it was after the machine slept, and says so', async () => {

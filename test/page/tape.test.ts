@@ -66,8 +66,8 @@ test('shows only matches that pass the filters at the server, and the details of
   const watched = await stage.at('/tape?min_usdc=50&min_price=50');
   const { page } = watched;
   await page.locator('tr[data-cursor]').nth(4).waitFor();
-  const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
-  expect(new URL(asked).searchParams.get('last')).toBe('200');
+  const asked = watched.urls.find((one) => one.includes('/v2/recent_matches')) ?? '';
+  expect(new URL(asked).searchParams.get('limit')).toBe('200');
   for (const [, , side, price = '', usdc = ''] of await texts(page.locator('tr[data-cursor]'))) {
     expect(side).toMatch(/^(BUY|SELL)$/);
     expect(Number.parseFloat(price)).toBeGreaterThanOrEqual(50);

@@ -69,6 +69,7 @@ describe('the page', () => {
     const page = await pageOnce();
     const document = await documentOf(page, {
       isPublic: true,
+      pageKey: undefined,
       isSimulated: true,
       pictureOrigins: [],
     });

@@ -7,7 +7,7 @@ import { get, issueKey, startApi, startStores } from '../support/api-harness.ts'
 import { isLong } from '../support/seed.ts';
 
 type Market = { readonly id: number; readonly question: string; readonly slug: string } & Partial<
-  Record<'event' | 'title', string>
+  Record<'event' | 'title' | 'end', string>
 >;
 const condition = (id: number) => id.toString(16).padStart(64, 'c');
 
@@ -64,11 +64,11 @@ async function startStage() {
       format: 'JSONEachRow',
       columns: [
         ...(['condition_id_hex', 'market_id', 'question', 'slug', 'event_slug'] as const),
-        ...['event_title', 'outcomes', 'token_ids', 'observed_at'],
+        ...['event_title', 'end_date', 'outcomes', 'token_ids', 'observed_at'],
       ],
-      values: markets.map(({ id, question, slug, event = '', title = '' }) => ({
+      values: markets.map(({ id, question, slug, event = '', title = '', end = '' }) => ({
         ...{ condition_id_hex: condition(id), market_id: id, question, slug, observed_at },
-        ...{ event_slug: event, event_title: title, outcomes: ['Yes', 'No'] },
+        ...{ event_slug: event, event_title: title, end_date: end, outcomes: ['Yes', 'No'] },
         token_ids: [tokenOf(id, 0), tokenOf(id, 1)],
       })),
     });
@@ -123,6 +123,7 @@ async function startStage() {
       } while (cursor !== '');
       return ids;
     },
+    trader: async (path: string) => (await get(`${api.url}/v2/traders/${path}`, key)).body,
     status: async (query: string) => (await get(`${api.url}/v2/search${query}`, key)).status,
     async stop() {
       await api.stop();
@@ -194,6 +195,40 @@ describe('markets', () => {
     ]);
   });
 
+  test('open ones first, by volume, then the others, the last end first; with prices', async () => {
+    const day = 86_400;
+    const at = (days: number) => new Date((Math.floor(Date.now() / 1_000) + days * day) * 1_000);
+    await stage.list(
+      [
+        { id: 2101, question: 'Comet 1?', slug: 'comet-1' },
+        { id: 2102, question: 'Comet 2?', slug: 'comet-2', end: at(-9).toISOString() },
+        { id: 2103, question: 'Comet 3?', slug: 'comet-3', end: at(9).toISOString() },
+        { id: 2104, question: 'Comet 4?', slug: 'comet-4' },
+      ],
+      '2026-01-01 00:00:01',
+    );
+    await stage.client.command({
+      query: `INSERT INTO market_marks (condition_id, volume, last)
+        SELECT condition_id, 5000 - market_id, (2, 62, 100, now()) FROM markets WHERE market_id > 2100`,
+    });
+    await stage.client.insert({
+      table: 'resolutions',
+      columns: ['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'],
+      values: [
+        {
+          ...{ condition_id_hex: condition(2101), payout_0: 1, payout_1: 0, block_number: 7 },
+          resolved_at: Math.floor(at(-1).getTime() / 1_000),
+        },
+      ],
+      format: 'JSONEachRow',
+    });
+    await stage.refresh();
+    const { body, markets } = await stage.search('comet');
+    expect(markets).toEqual([2103, 2104, 2101, 2102]);
+    const prices = body.markets.map(({ mark }: { mark: { price_1: number } }) => mark.price_1);
+    expect(prices).toEqual([620_000, 620_000, 1_000_000, 620_000]);
+  });
+
   test('by any word with any typo', async () => {
     const words = MARKETS.flatMap(({ question }) => question.match(/\p{L}{4,}/gu) ?? []).map(
       (word) => [word, MARKETS.find(({ question }) => question.includes(word))?.id] as const,
@@ -255,6 +290,16 @@ describe('traders', () => {
     const { address } = TRADERS[2];
     const shortened = `${address.slice(0, 4)}…${address.slice(-4)}`;
     expect((await stage.search(shortened, '&limit=1')).traders).toEqual([2]);
+  });
+
+  test('by exact name or account in the path of a trader', async () => {
+    const addressOf = async (name: string) => {
+      const { profile, status } = await stage.trader(`@${encodeURIComponent(name)}`);
+      return profile?.address.toLowerCase() ?? status;
+    };
+    expect(await addressOf('Blue car')).toBe(TRADERS[0].address);
+    expect(await addressOf('rainmaker')).toBe(TRADERS[2].address);
+    expect([await addressOf('blue'), await addressOf('!')]).toEqual([404, 404]);
   });
 
   test('with their fills and newest trade', async () => {

@@ -1,5 +1,7 @@
 // A newcomer's first steps: `npm start`, the leaderboard, the live feed and its resumption, the page, and Ctrl-C.
 import { readFileSync } from 'node:fs';
+import { get, type IncomingMessage, type RequestOptions } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { CHROMIUM, launch, MISSING, open } from '../page/browser.ts';
 import { FeedClient } from '../support/feed-client.ts';
@@ -74,12 +76,12 @@ test('the feed shows a match before its block, and resumes after any event', asy
 });
 
 test.skipIf(CHROMIUM === undefined)(
-  'the page takes the key from its link, ranks traders, and shows the live tape',
+  'the page needs no key on this machine, ranks traders, and shows the live tape',
   async () => {
-    const { url, key } = service.ready;
+    const { url } = service.ready;
     const browser = await launch();
     onTestFinished(() => browser.close());
-    const tab = await open(browser, url, { key, path: '/leaderboard?time_frame=7D' });
+    const tab = await open(browser, url, { path: '/leaderboard?time_frame=7D' });
     await tab.page.locator('tbody tr').first().waitFor();
     expect(tab.page.url()).toBe(`${url}/leaderboard?time_frame=7D`);
     await tab.page.getByRole('link', { name: 'Tape' }).click();
@@ -87,6 +89,35 @@ test.skipIf(CHROMIUM === undefined)(
     expect([tab.errors, tab.foreign]).toEqual([[], []]);
   },
 );
+
+test.each([
+  ['another host name', { Host: 'attacker.example' }],
+  ['another site', { 'Sec-Fetch-Site': 'cross-site' }],
+  ['another origin', { Origin: 'http://127.0.0.1:9' }],
+  ['a proxy', { 'X-Forwarded-For': '203.0.113.7' }],
+])('the page has no key for a request of %s', async (_, headers) => {
+  const { hostname, port } = new URL(service.ready.url);
+  const keyOf = async (given: Record<string, string>) => {
+    const response = await rawGet({ hostname, port, headers: { Accept: 'text/html', ...given } });
+    const [, key = ''] = /name="page-key" content="([^"]*)"/.exec(response.text) ?? [];
+    return { key, cache: response.cache };
+  };
+  const own = await keyOf({});
+  expect(own).toEqual({ key: expect.stringMatching(/^fs_pro_\w{44}$/), cache: 'no-store' });
+  const answer = await fetch(`${service.ready.url}/v2/user/me`, {
+    headers: { 'X-Service-Key': own.key },
+  });
+  expect(answer.status).toBe(200);
+  expect(await keyOf(headers)).toEqual({ key: '', cache: 'no-cache' });
+});
+
+/** fetch cannot set these headers. */
+async function rawGet(options: RequestOptions) {
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  get(options, resolve).on('error', reject);
+  const response = await promise;
+  return { text: await text(response), cache: response.headers['cache-control'] };
+}
 
 test('Ctrl-C stops every process', async () => {
   const pids = service.up.lines.filter(({ event }) => event === 'starting').map(({ pid }) => pid);

@@ -123,7 +123,12 @@ export async function startApi(options: {
     streams,
     logger: silent,
     mounts: mountsOf({
-      ...{ isPublic: options.publicTier === 'demo', isSimulated: false, pictureOrigins: [] },
+      ...{
+        isPublic: options.publicTier === 'demo',
+        pageKey: undefined,
+        isSimulated: false,
+        pictureOrigins: [],
+      },
       analystUrl: options.analystUrl,
     }),
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),

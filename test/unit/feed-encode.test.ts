@@ -60,6 +60,7 @@ describe('encodeMatch', () => {
       timestamp: '2025-11-03 07:08:09.045Z',
       market: {
         id: '9223372036854775807',
+        condition_id: MATCH.conditionId,
         question: 'Will “it” rain\nin Zürich? 雨',
         slug: 'will-it-rain',
         start_date: '2025-10-01 00:00:00Z',

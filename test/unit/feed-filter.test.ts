@@ -1,9 +1,12 @@
 // Filters of the order feed: compares the query, the predicate and the index with naive implementations.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { encodeMatch } from '../../api/feed/encode.ts';
 import { FilterIndex, factsOf, filterOf, filtersNothing, matches } from '../../api/feed/filter.ts';
 import { parseFeedQuery } from '../../api/feed/query.ts';
 import { Problem } from '../../api/http/errors.ts';
+import type { LabelledMatch } from '../../apps/client/index.ts';
+import { passes as passesInPage, unionOf } from '../../apps/web/feed-filter.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };
 import prices from '../fixtures/prices.json' with { type: 'json' };
 import { generator, SEED as TEST_SEED } from '../support/seed.ts';
@@ -135,6 +138,58 @@ describe('matches', () => {
     expect(matches(parse(`traders=${address(2)}`).filter, one)).toBe(true);
     expect(matches(parse('tags=5m&series=nfl').filter, one)).toBe(true);
     expect(matches(parse('tags=15M').filter, one)).toBe(false);
+  });
+});
+
+describe('the filters of the page', () => {
+  const random = generator(TEST_SEED);
+  const shown = Array.from({ length: 60 }, (_, n) => {
+    const one = randomMatch(n, random);
+    return { one, labelled: JSON.parse(encodeMatch(one, 'json', String(n))) as LabelledMatch };
+  });
+  const given = (text: string) => Object.fromEntries(new URLSearchParams(text));
+
+  test('pass what the server passes', () => {
+    fc.assert(
+      fc.property(query, (text) => {
+        for (const { one, labelled } of shown) {
+          expect(passesInPage(given(text), labelled)).toBe(naivelyPasses(text, one));
+        }
+      }),
+    );
+  });
+
+  test('find a market by id, condition id and slug', () => {
+    const [{ labelled }] = shown as [(typeof shown)[number]];
+    const { condition_id, id, slug } = labelled.market;
+    for (const markets of [id, condition_id, `absent, ${slug.toUpperCase()}`]) {
+      expect(passesInPage({ markets }, labelled)).toBe(true);
+    }
+    expect(passesInPage({ markets: 'absent' }, labelled)).toBe(false);
+  });
+
+  test('have a union that passes what any of them passes, and is a filter of the API', () => {
+    fc.assert(
+      fc.property(fc.array(query, { minLength: 1, maxLength: 4 }), (several) => {
+        const union = unionOf(several.map(given));
+        const text = new URLSearchParams(union).toString();
+        for (const { one } of shown) {
+          const isWanted = several.some((each) => naivelyPasses(each, one));
+          if (isWanted) expect(matches(parse(text).filter, factsOf(one))).toBe(true);
+        }
+      }),
+    );
+  });
+
+  test('of one tab is that of the stream, and of several what they have in common', () => {
+    expect(unionOf([{ tags: 'crypto', min_usdc: '5' }])).toEqual({ tags: 'crypto', min_usdc: '5' });
+    expect(
+      unionOf([
+        { markets: '2', min_usdc: '5' },
+        { markets: '1', min_usdc: '5', tags: 'a' },
+      ]),
+    ).toEqual({ markets: '1,2', min_usdc: '5' });
+    expect(unionOf([{ markets: '2' }, {}])).toEqual({});
   });
 });
 

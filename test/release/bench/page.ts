@@ -46,6 +46,7 @@ async function size(): Promise<void> {
   const page = await pageOnce();
   const document = await documentOf(page, {
     isPublic: true,
+    pageKey: undefined,
     isSimulated: true,
     pictureOrigins: [],
   });
