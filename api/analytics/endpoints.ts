@@ -4,7 +4,6 @@ import { tradersBatch } from './batch.ts';
 import { biggestTradesV2 } from './biggest-trades.ts';
 import type { Call } from './call.ts';
 import { candlesV2 } from './candles.ts';
-import { equityV2 } from './equity.ts';
 import { holdersV2 } from './holders.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
@@ -18,6 +17,7 @@ import { positionsV2 } from './positions.ts';
 import { search } from './search.ts';
 import { traderV1, traderV2 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
+import { traderPnlV2 } from './trader-pnl.ts';
 import { traderTradesV2 } from './trader-trades.ts';
 
 export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
@@ -35,7 +35,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   traderMarketsV2,
   positionsV2,
   traderTradesV2,
-  equityV2,
+  traderPnlV2,
   ordersV2,
   hourlyV2,
   marketDetailV2,

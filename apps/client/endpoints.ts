@@ -42,8 +42,6 @@ import type {
   Telemetry,
   Tiers,
   Trader,
-  TraderEquity,
-  TraderEquityQuery,
   TraderHours,
   TraderHoursQuery,
   TraderHoursQueryV1,
@@ -56,6 +54,8 @@ import type {
   TraderOrdersQuery,
   TraderOrdersQueryV1,
   TraderOrdersV1,
+  TraderPnl,
+  TraderPnlQuery,
   TraderPositions,
   TraderPositionsQuery,
   TraderQuery,
@@ -146,16 +146,16 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/traders/:address/equity`: Realised and unrealised PnL of one trader over time.
+   * `GET /v2/traders/:address/pnl`: Realised and unrealised PnL of one trader over time.
    *
-   * Points at the ends of hours or days (UTC) from `from` to `to`, oldest first, at most 744; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, equity changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.
+   * Points at the ends of hours or days (UTC) from `from` to `to`, oldest first, at most 744; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, PnL changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.
    */
-  traderEquity(
+  traderPnl(
     address: string,
-    query: TraderEquityQuery = {},
+    query: TraderPnlQuery = {},
     options?: CallOptions,
-  ): Promise<TraderEquity> {
-    return this.http.call('GET', `/v2/traders/${segment(address)}/equity`, { query }, options);
+  ): Promise<TraderPnl> {
+    return this.http.call('GET', `/v2/traders/${segment(address)}/pnl`, { query }, options);
   }
 
   /**

@@ -104,7 +104,7 @@ export const PARAMETERS = {
     limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
     cursor: { type: 'string', pattern: '^(\\d{1,20})-(\\d{1,10})$', examples: ['85671000-12'] },
   },
-  traderEquity: {
+  traderPnl: {
     interval: { type: 'string', enum: ['1h', '1d'], default: '1h' },
     from: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
     to: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },

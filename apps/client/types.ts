@@ -1266,7 +1266,7 @@ export type TraderTrades = {
   next_cursor: string;
 };
 
-export type TraderEquity = {
+export type TraderPnl = {
   points: {
     /** end of the interval; now for the current one, ISO 8601 UTC */
     time: string;
@@ -1278,7 +1278,7 @@ export type TraderEquity = {
     unrealised_pnl: number;
 
     /** realised_pnl + unrealised_pnl, micro-USD */
-    equity: number;
+    pnl: number;
   }[];
 };
 
@@ -2284,7 +2284,7 @@ export type TraderTradesQuery = {
   cursor?: string | undefined;
 };
 
-export type TraderEquityQuery = {
+export type TraderPnlQuery = {
   /** time between two points; default: 1h */
   interval?: '1h' | '1d' | undefined;
 

@@ -1,7 +1,7 @@
-/** Compares up to five traders: their equity on one chart, and their figures in one table. */
+/** Compares up to five traders: their PnL on one chart, and their figures in one table. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Equity, Traders } from './answers.ts';
+import type { PnlPoints, Traders } from './answers.ts';
 import { Chart } from './chart.tsx';
 import { Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
@@ -10,8 +10,8 @@ import { count, nameOf, short, shortAddress, signed, timeMs, units } from './for
 import { Picture } from './picture.tsx';
 import { query, setQuery } from './route.ts';
 import { CardTable, type Column } from './table.tsx';
-import { equityPath, RANGES, type Range, RangeChoice } from './trader-equity.tsx';
 import { TraderName } from './trader-name.tsx';
+import { pnlPath, RANGES, type Range, RangeChoice } from './trader-pnl.tsx';
 import { Loaded, Problem, useAnswer, useAnswers, useSearch, useTicks } from './use-answer.tsx';
 
 /** The number of colours. */
@@ -213,8 +213,8 @@ function columnsOf(addresses: readonly string[]): readonly Column<Row>[] {
 function Lines(props: { readonly addresses: readonly string[]; readonly refresh: unknown }) {
   const { addresses, refresh } = props;
   const [range, setRange] = useState<Range>(RANGES[0]);
-  const paths = addresses.map((address) => equityPath(address, range));
-  const answers = useAnswers<Equity>(paths, { refresh });
+  const paths = addresses.map((address) => pnlPath(address, range));
+  const answers = useAnswers<PnlPoints>(paths, { refresh });
   const { data, problem } = answers;
   const isLoading = problem === undefined && !paths.some((path) => data.has(path));
   const drawn = useMemo(() => linesOf(paths.map((path) => data.get(path))), [data, paths.join()]);
@@ -250,14 +250,14 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
 }
 
 /** The gain of each trader since the first point, so that all lines begin at zero. */
-function linesOf(answers: readonly (Equity | undefined)[]) {
-  const longest = answers.reduce<Equity['points']>(
+function linesOf(answers: readonly (PnlPoints | undefined)[]) {
+  const longest = answers.reduce<PnlPoints['points']>(
     (most, answer) => ((answer?.points.length ?? 0) > most.length ? (answer?.points ?? []) : most),
     [],
   );
   const gains = answers.map((answer) => {
-    const first = answer?.points[0]?.equity ?? 0;
-    return answer?.points.map(({ equity }) => equity - first);
+    const first = answer?.points[0]?.pnl ?? 0;
+    return answer?.points.map(({ pnl }) => pnl - first);
   });
   return {
     gains,

@@ -9,7 +9,7 @@ import { REFERENCE } from './route.ts';
 const VIEWS = [
   ['Markets', 'odds over time, every trade, who holds what, who won and lost'],
   ['Leaderboard', 'traders by PnL, ROI, win rate or volume, from one hour to 30 days, by topic'],
-  ['Traders', 'open positions at their prices, equity, every trade, results by market'],
+  ['Traders', 'open positions at their prices, PnL, every trade, results by market'],
   ['Tape', 'each match when it enters the mempool, seconds before its block, with filters'],
   ['Following', 'the traders and markets you choose, with alerts'],
   ['API', 'all of this as JSON and CSV, and an event stream that resumes after a disconnect'],

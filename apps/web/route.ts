@@ -35,6 +35,12 @@ export function go(path: string): void {
   document.querySelector<HTMLElement>('main')?.focus({ preventScroll: true });
 }
 
+/** Shows another path in place of the current one. */
+export function replacePath(path: string): void {
+  history.replaceState(null, '', path);
+  read();
+}
+
 /** Sets query parameters; '' removes one. `typed` values replace the history entry. */
 export function setQuery(
   changes: Readonly<Record<string, string>>,

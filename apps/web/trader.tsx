@@ -1,19 +1,20 @@
-/** One trader: profile, open positions, equity, windows, PnL charts, tags, markets and trades. */
+/** One trader: profile and PnL, then positions, activity or performance. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, Positions, TraderV2, Window } from './answers.ts';
-import { CopyButton, Skeleton } from './controls.tsx';
+import { Choice, CopyButton, Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Tile, Usdc, WinRate } from './figures.tsx';
+import { settingsOf } from './filters.tsx';
 import { Star } from './follow.tsx';
 import { count, day, nameOf } from './format.ts';
 import { Picture } from './picture.tsx';
 import { remember } from './recent.ts';
+import { replacePath } from './route.ts';
 import { CardTable, type Column } from './table.tsx';
 import { useTitle } from './title.ts';
 import { TraderCalendar } from './trader-calendar.tsx';
-import { TraderCharts } from './trader-charts.tsx';
-import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
+import { TraderPnl } from './trader-pnl.tsx';
 import { POSITIONS_READ, TraderPositions } from './trader-positions.tsx';
 import { TraderTrades } from './trader-trades.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
@@ -27,10 +28,41 @@ const WINDOWS = [
   { name: 't_30d', title: '30 days' },
 ] as const;
 
+const TABS = [
+  ['positions', 'Positions'],
+  ['activity', 'Activity'],
+  ['performance', 'Performance'],
+] as const;
+const settings = settingsOf({ tab: 'positions' });
+
 /** Windows move with the clock, so they are reloaded. */
 const REFRESH_MS = 15_000;
 
-export function Trader({ id: address }: { readonly id: string }) {
+const ADDRESS = /^0x[0-9a-f]{40}$/i;
+
+/** By address or by name. */
+export function Trader({ id }: { readonly id: string }) {
+  return ADDRESS.test(id) ? <TraderOf address={id} /> : <Named name={id.replace(/^@/, '')} />;
+}
+
+/** Opens the trader with this name. */
+function Named({ name }: { readonly name: string }) {
+  const answer = useAnswer<TraderV2>(`/v2/traders/@${encodeURIComponent(name)}`, { subject: name });
+  const address = answer.data?.profile.address;
+  useTitle(name);
+  useEffect(() => {
+    if (address !== undefined) replacePath(`/trader/${address.toLowerCase()}`);
+  }, [address]);
+  return (
+    <section>
+      <h1 class="hidden">Trader {name}</h1>
+      <Problem problem={answer.problem} answer={answer} />
+      {answer.problem === undefined ? <Skeleton rows={20} what="the trader" /> : null}
+    </section>
+  );
+}
+
+function TraderOf({ address }: { readonly address: string }) {
   const base = encodeURIComponent(address);
   const refresh = useTicks(REFRESH_MS);
   const first = useAnswer<Answer>(`/v1/traders/${base}`, { refresh, subject: address });
@@ -41,6 +73,7 @@ export function Trader({ id: address }: { readonly id: string }) {
   const closed = useAnswer<Positions>(`/v2/traders/${base}/positions?status=all&limit=1`, {
     ...{ refresh, subject: address },
   });
+  const tab = settings.get('tab');
   const name = first.data?.profile.name || address;
   useTitle(name);
   useEffect(() => {
@@ -87,33 +120,63 @@ export function Trader({ id: address }: { readonly id: string }) {
             </span>
           </p>
         </div>
-        <Figures trader={second.data} />
+        <Figures trader={second.data} value={held.data?.totals.value} />
       </header>
       {first.problem === undefined ? (
         <Problem problem={second.problem} answer={second} />
       ) : (
         <Problem problem={first.problem} answer={first} />
       )}
-      <TraderPositions answer={held} />
-      <TraderEquity address={address} refresh={refresh} />
-      <div class="section-head">
-        <h2>Windows up to now</h2>
-        <WinRates window={stats.t_30d} closed={closed.data} />
-      </div>
-      <Windows stats={stats} />
-      <TraderCharts address={address} tags={top_tags.map(({ slug }) => slug)} refresh={refresh} />
-      <TraderCalendar address={address} refresh={refresh} />
-      <Tags tags={top_tags} />
-      <TraderMarkets address={address} refresh={refresh} />
-      <TraderTrades address={address} refresh={refresh} />
+      <TraderPnl address={address} refresh={refresh} />
+      <Choice
+        name="tab"
+        legend="About the trader"
+        class="tabs"
+        choices={TABS}
+        chosen={tab}
+        onChoose={(chosen) => settings.set({ tab: chosen })}
+      />
+      {tab === 'activity' ? (
+        <TraderTrades address={address} refresh={refresh} />
+      ) : tab === 'performance' ? (
+        <>
+          <div class="section-head">
+            <h2>Windows up to now</h2>
+            <WinRates window={stats.t_30d} closed={closed.data} />
+          </div>
+          <Windows stats={stats} />
+          <TraderCalendar address={address} refresh={refresh} />
+          <Tags tags={top_tags} />
+        </>
+      ) : (
+        <>
+          <TraderPositions answer={held} />
+          <TraderMarkets address={address} refresh={refresh} />
+        </>
+      )}
     </article>
   );
 }
 
 /** Shows dashes while figures are loading. */
-function Figures({ trader }: { readonly trader: TraderV2 | undefined }) {
+function Figures(props: {
+  readonly trader: TraderV2 | undefined;
+  /** Of the open positions, micro-USDC. */
+  readonly value: number | undefined;
+}) {
+  const { trader, value } = props;
+  const isKnown = trader !== undefined && value !== undefined;
   return (
     <dl class="tiles">
+      <Tile name="Equity">
+        {isKnown ? (
+          <span title="pUSD balance plus the value of the open positions">
+            <Usdc micro={trader.pusd_balance + value} decimals={2} />
+          </span>
+        ) : (
+          '–'
+        )}
+      </Tile>
       <Tile name="Taker tier">
         {trader === undefined ? '–' : trader.taker_tier_name || 'not synced'}
       </Tile>

@@ -1,6 +1,6 @@
 -- The position of each trader in each market at the end of each hour with a fill or settlement, filled by every insert into
 -- bookings.
--- Serves: equity over time, without reading all fills of a wallet. ORDER BY trader, condition_id, hour: one trader is one range.
+-- Serves: PnL over time, without reading all fills of a wallet. ORDER BY trader, condition_id, hour: one trader is one range.
 -- `position` as in trader_markets; read it with max(). Rows: as trader_hours. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS trader_market_hours
 (

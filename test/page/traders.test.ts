@@ -8,9 +8,9 @@ import type {
   MarketCandles,
   Markets,
   Trader,
-  TraderEquity,
   TraderHours,
   TraderOrdersV1,
+  TraderPnl,
   TraderPositions,
   Traders,
   TraderTrades,
@@ -80,9 +80,9 @@ test('three traders are compared on a phone: found by touch and keyboard, with t
   expect(traders.map(({ profile }) => profile.address.toLowerCase())).toEqual(addresses);
   await agree(async () => {
     const gains = addresses.map((address) => {
-      const start = [...watched.urls].findLast((one) => one.includes(`${address}/equity`)) ?? '';
-      const { points } = watched.answer<TraderEquity>(start.slice(stage.url.length));
-      return money((points.at(-1)?.equity ?? 0) - (points[0]?.equity ?? 0), 2, 'always');
+      const start = [...watched.urls].findLast((one) => one.includes(`${address}/pnl`)) ?? '';
+      const { points } = watched.answer<TraderPnl>(start.slice(stage.url.length));
+      return money((points.at(-1)?.pnl ?? 0) - (points[0]?.pnl ?? 0), 2, 'always');
     });
     const text = await page.getByRole('slider').getAttribute('aria-valuetext');
     expect(text).toContain(`: ${gains.join(' · ')}`);
@@ -103,11 +103,11 @@ test('a trader whose line fails in a comparison is reported, also after the othe
   const addresses = await stage.leaders();
   const { page } = await stage.at('/leaderboard');
   const alert = page.getByRole('alert');
-  await page.route('**/equity?*', async (route) => {
+  await page.route('**/pnl?*', async (route) => {
     await alert.waitFor();
     await route.continue();
   });
-  await page.route(`**/${addresses[0]}/equity?*`, (route) =>
+  await page.route(`**/${addresses[0]}/pnl?*`, (route) =>
     route.fulfill({ status: 400, json: { detail: 'this line fails' } }),
   );
   await page.goto(`${stage.url}/compare?traders=${addresses}`);
@@ -118,13 +118,12 @@ test('a trader whose line fails in a comparison is reported, also after the othe
 
 test('a trader: windows, tier, tags, markets and their fills are those of the API', async () => {
   const address = await stage.leader();
-  const watched = await stage.at(`/trader/${address}`);
+  const watched = await stage.at(`/trader/${address}?tab=performance`);
   const { page } = watched;
   await page.locator('.windows').waitFor();
   await page.locator('section:has(#tags-title) tbody tr').first().waitFor();
   const more = page.locator('section:has(#tags-title)').getByRole('button');
   if ((await more.count()) > 0) await more.click();
-  await page.locator('.history tbody tr').first().waitFor();
   const first = `/v1/traders/${address}`;
   await agree(async () => {
     const { t_1h, t_4h, t_1d, t_3d, t_7d, t_30d } = watched.answer<TraderV1>(first).stats;
@@ -142,12 +141,18 @@ test('a trader: windows, tier, tags, markets and their fills are those of the AP
   );
   await agree(async () => {
     const second = watched.answer<Trader>(`/v2/traders/${address}`);
+    const { totals } = watched.answer<TraderPositions>(
+      `/v2/traders/${address}/positions?limit=100`,
+    );
     expect(await page.locator('.tiles dd').allInnerTexts()).toEqual([
+      money(second.pusd_balance + totals.value, 2, 'negative'),
       second.taker_tier_name === '' ? 'not synced' : second.taker_tier_name,
       money(second.pusd_balance, 2, 'negative'),
       second.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }),
     ]);
   });
+  await page.getByRole('radio', { name: 'Positions' }).check();
+  await page.locator('.history tbody tr').first().waitFor();
   const head = page.locator('section:has(#markets-title) .section-head');
   await agree(async () => {
     const all = { status: 'all', sort_by: 'last_trade' };
@@ -180,7 +185,7 @@ test('a trader: windows, tier, tags, markets and their fills are those of the AP
     ]),
   );
 
-  const slider = page.getByRole('slider', { name: 'PnL by hour' });
+  const slider = page.getByRole('slider', { name: 'Total PnL' });
   const hour = await leaveNewest(page, slider);
   await page.keyboard.press('ArrowLeft');
   await expect.poll(() => hourOf(slider)).toBe(hour - HOUR_MS);
@@ -198,12 +203,14 @@ function compareHistory(watched: Watched, address: string, asked: Record<string,
   );
 }
 
-test('a trader: open positions come first, and the equity chart has the figures of the API', async () => {
+test('a trader: the chart of PnL begins at zero, then come open positions, with the figures of the API', async () => {
   const address = await holder();
   const watched = await stage.at(`/trader/${address}`);
   const { page } = watched;
   await page.locator('.positions tbody tr').first().waitFor();
-  expect(await page.locator('h2').first().innerText()).toBe('Open positions');
+  expect(await page.locator('main h2').allInnerTexts()).toEqual([
+    ...['PnL', 'Open positions', 'Markets'],
+  ]);
   const path = `/v2/traders/${address}/positions?limit=100`;
   const columns = [1, 3, 4, 5, 6, 7, 8];
   await agree(async () => {
@@ -234,16 +241,20 @@ test('a trader: open positions come first, and the equity chart has the figures 
   ] as const) {
     await page.getByRole('radio', { name: title, exact: true }).check();
     await agree(async () => {
-      const { points } = watched.answer<TraderEquity>(`/v2/traders/${address}/equity`);
-      const last = points.at(-1) as TraderEquity['points'][number];
+      const { points } = watched.answer<TraderPnl>(`/v2/traders/${address}/pnl`);
+      const traded = points.findIndex((one) => one.realised_pnl !== 0 || one.unrealised_pnl !== 0);
+      const shown = points.slice(Math.max(0, traded - 1));
+      const [first, last] = [shown[0], shown.at(-1)] as TraderPnl['points'];
       const chart = page.getByRole('slider', { name: slider, exact: false }).first();
+      const gain = (name: 'pnl' | 'realised_pnl') => (last?.[name] ?? 0) - (first?.[name] ?? 0);
       expect(await chart.getAttribute('aria-valuetext')).toContain(
-        `${money(last.equity, 2, 'always')} USDC: realised ${money(last.realised_pnl, 2, 'always')}`,
+        `${money(gain('pnl'), 2, 'always')} USDC: realised ${money(gain('realised_pnl'), 2, 'always')}`,
       );
-      const values = points.map((one) => (title === 'Total' ? one.equity : one.realised_pnl));
+      const values = shown.map((one) => (title === 'Total' ? one.pnl : one.realised_pnl));
       const drawdowns = values.map((value, n) => value - Math.max(...values.slice(0, n + 1)));
+      const name = title === 'Total' ? 'pnl' : 'realised_pnl';
       expect(await page.locator('.drawdown').innerText()).toBe(
-        `largest drawdown ${money(Math.min(...drawdowns), 2, 'always')}`,
+        `${money(gain(name), 2, 'always')} · largest drawdown ${money(Math.min(...drawdowns), 2, 'always')}`,
       );
     });
   }
@@ -254,7 +265,7 @@ test('a trader: open positions come first, and the equity chart has the figures 
 
 test('a trader: all trades, by side and size, are those of the API; the trader is among the recent', async () => {
   const address = await stage.leader();
-  const watched = await stage.at(`/trader/${address}`);
+  const watched = await stage.at(`/trader/${address}?tab=activity`);
   const { page } = watched;
   const shownAs = async (query: string) => {
     const path = `/v2/traders/${address}/trades?${query}`;
@@ -303,7 +314,7 @@ test('a trader: the star follows, and Following shows their tape and positions',
       money(unrealised_pnl, 2, 'always'),
     ]),
   );
-  const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
+  const asked = watched.urls.find((one) => one.includes('/v2/recent_matches')) ?? '';
   expect(new URL(asked).searchParams.get('traders')).toBe(address);
   const largest = `/v2/traders/${address}/positions?limit=3`;
   await expectRows(watched, largest, '.positions', [2, 4, 5], ({ positions }: TraderPositions) =>
@@ -349,7 +360,7 @@ async function holder(): Promise<string> {
 
 test('a trader: PnL by day is the sum of the hours that the API has, by months', async () => {
   const address = await stage.leader();
-  const watched = await stage.at(`/trader/${address}`);
+  const watched = await stage.at(`/trader/${address}?tab=performance`);
   const { page } = watched;
   const now = new Date();
   /** Seconds since the epoch. */
@@ -390,15 +401,15 @@ test('a trader: PnL by day is the sum of the hours that the API has, by months',
 test('a trader: the hour under the pointer stays when a new hour begins', async () => {
   const address = await stage.leader();
   const { page } = await stage.at('/', { clock: true });
-  // Until the page reloads, it has the response of the previous hour. The newest comes first.
+  // Until the page reloads, it has the response of the previous hour.
   let isEarlier = true;
-  await page.route('**/hourly_stats?*', async (route) => {
+  await page.route('**/pnl?*', async (route) => {
     const response = await route.fetch();
-    const { stats } = (await response.json()) as { stats: unknown[] };
-    await route.fulfill({ response, json: { stats: isEarlier ? stats.slice(1) : stats } });
+    const { points } = (await response.json()) as { points: unknown[] };
+    await route.fulfill({ response, json: { points: isEarlier ? points.slice(0, -1) : points } });
   });
   await page.goto(`${stage.url}/trader/${address}`);
-  const slider = page.getByRole('slider', { name: 'PnL by hour' });
+  const slider = page.getByRole('slider', { name: 'Total PnL' });
   const hour = await leaveNewest(page, slider);
   const last = await slider.getAttribute('aria-valuemax');
   isEarlier = false;

@@ -49,12 +49,12 @@ const cursorOf = ({ next }: Asked) =>
 const KNOWN: Query = { address: addressOf(3), id: '1005', id_or_slug: '1005' };
 const DAY = 86_400;
 
-/** A point of equity has the end of its hour. */
-const startOf = ({ equity, hour, time }: Element) =>
-  Date.parse(time ?? `${hour}Z`) / 1_000 - (equity === undefined ? 0 : 3_600);
-/** An hour and a fill count by their start, a candle and a point of equity by any time in it. */
+/** A point of PnL has the end of its hour. */
+const startOf = ({ hour, time, unrealised_pnl }: Element) =>
+  Date.parse(time ?? `${hour}Z`) / 1_000 - (unrealised_pnl === undefined ? 0 : 3_600);
+/** An hour and a fill count by their start, a candle and a point of PnL by any time in it. */
 const endOf = (entry: Element) =>
-  startOf(entry) + ((entry.open ?? entry.equity) === undefined ? 1 : 3_600);
+  startOf(entry) + ((entry.open ?? entry.unrealised_pnl) === undefined ? 1 : 3_600);
 
 const atLeast = (field: string) => bound(field, 1);
 const atMost = (field: string) => bound(field, -1);
@@ -298,7 +298,7 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(shares(list)).toBe(shares(whole.list));
   },
   async interval({ ask, path }) {
-    if (path.endsWith('/equity')) {
+    if (path.endsWith('/pnl')) {
       const { list } = await ask({ interval: '1d' });
       expect(list).toHaveLength(30);
       // The last point is now.

@@ -79,7 +79,7 @@ describe('an endpoint', () => {
         counted.traders({ addresses: [TRADER] }),
       ],
       ...[counted.trader(TRADER), counted.traderMarkets(TRADER), counted.traderPositions(TRADER)],
-      ...[counted.traderTrades(TRADER), counted.traderEquity(TRADER), counted.traderHours(TRADER)],
+      ...[counted.traderTrades(TRADER), counted.traderPnl(TRADER), counted.traderHours(TRADER)],
       ...[counted.traderOrders(TRADER, MARKET), counted.market(MARKET), counted.markets()],
       ...[counted.pnlLines({ traders: TRADER })],
       ...[counted.marketCandles(MARKET), counted.marketTrades(MARKET)],

@@ -3,8 +3,8 @@ import { marketDay, marketTotals } from '../support/market-account.ts';
 import { type Account, type Chain, openPositions } from '../support/recompute.ts';
 import {
   accountDifferences,
-  equityDifferences,
   marketDifferences,
+  pnlDifferences,
   positionDifferences,
   recomputed,
 } from '../support/reconcile.ts';
@@ -89,9 +89,9 @@ describe('the service against an independent account of the chain', () => {
     expect(await positionDifferences(service, chain)).toEqual([]);
   });
 
-  test('every trader: each hour of the equity is that of the chain at that time', async () => {
-    expect(chain.equity.length).toBeGreaterThan(24);
-    expect(await equityDifferences(service, chain)).toEqual([]);
+  test('every trader: each hour of the PnL is that of the chain at that time', async () => {
+    expect(chain.pnlHours.length).toBeGreaterThan(24);
+    expect(await pnlDifferences(service, chain)).toEqual([]);
   });
 
   test('every trader: the balance is that of the chain at its block', async () => {

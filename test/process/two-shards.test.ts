@@ -31,7 +31,7 @@ const PATHS = [
   ...['status=all', 'status=all&sort_by=value&limit=3', 'status=resolved', 'sort_by=age'].map(
     (query) => `/v2/traders/${TRADER}/positions?${query}`,
   ),
-  ...['interval=1h', 'interval=1d'].map((query) => `/v2/traders/${TRADER}/equity?${query}`),
+  ...['interval=1h', 'interval=1d'].map((query) => `/v2/traders/${TRADER}/pnl?${query}`),
   ...[`/v2/traders/${TRADER}/trades`, `/v2/traders/${TRADER}/trades?market=1005&side=BUY`],
   ...['status=all', 'status=all&sort_by=change_24h', 'tag=crypto', 'status=all&q=question'].map(
     (query) => `/v2/markets?${query}`,

@@ -1,12 +1,12 @@
-/** Positions, equity, trades and batches of traders, compared with an independent account of the same LEDGER. */
+/** Positions, PnL, trades and batches of traders, compared with an independent account of the same LEDGER. */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   accountAt,
-  equityAt,
   type Folded,
   LEDGER,
   NOW,
+  pnlAt,
   startFolded,
   TRADERS,
   type Trade,
@@ -277,7 +277,7 @@ describe('GET /v2/traders/:address/trades', () => {
   });
 });
 
-describe('GET /v2/traders/:address/equity', () => {
+describe('GET /v2/traders/:address/pnl', () => {
   const interval = fc.constantFrom('1h', '1d');
   const ranges = fc.record({
     trader: fc.constantFrom(...TRADERS),
@@ -292,20 +292,20 @@ describe('GET /v2/traders/:address/equity', () => {
       fc.asyncProperty(ranges, async ({ from, interval, points, trader }) => {
         const width = interval === '1h' ? 3_600 : 86_400;
         const to = Math.min(NOW, from + (points - 1) * width);
-        const path = `/v2/traders/${trader}/equity?interval=${interval}&from=${from}&to=${to}`;
+        const path = `/v2/traders/${trader}/pnl?interval=${interval}&from=${from}&to=${to}`;
         const { body } = await folded.ok(path);
         const expected = [];
         for (let start = from - (from % width); start <= to; start += width) {
           const time = Math.min(start + width, NOW);
           // Events in the second of the end count in the next interval.
           const until = time === NOW ? NOW : time - 1;
-          const { realised, unrealised } = equityAt(folded.events, trader, until);
-          const equity = realised + unrealised;
+          const { realised, unrealised } = pnlAt(folded.events, trader, until);
+          const pnl = realised + unrealised;
           expected.push({
             time: isoOf(time),
             realised_pnl: realised,
             unrealised_pnl: unrealised,
-            equity,
+            pnl,
           });
         }
         expect(body.points).toEqual(expected);
@@ -316,7 +316,7 @@ describe('GET /v2/traders/:address/equity', () => {
 
   test('ends with the totals of the positions', async () => {
     for (const trader of TRADERS.slice(0, 2)) {
-      const { body } = await folded.ok(`/v2/traders/${trader}/equity`);
+      const { body } = await folded.ok(`/v2/traders/${trader}/pnl`);
       expect(body.points).toHaveLength(168);
       const { body: held } = await folded.ok(`/v2/traders/${trader}/positions?status=all`);
       const { realised_pnl, unrealised_pnl } = held.totals;
@@ -325,10 +325,10 @@ describe('GET /v2/traders/:address/equity', () => {
   });
 
   test('is 0 for a trader without trades, and ends now', async () => {
-    const path = `/v2/traders/${NEVER_TRADED}/equity?interval=1d`;
+    const path = `/v2/traders/${NEVER_TRADED}/pnl?interval=1d`;
     const { body } = await folded.ok(path);
     expect(body.points).toHaveLength(30);
-    expect(body.points[7]).toMatchObject({ realised_pnl: 0, unrealised_pnl: 0, equity: 0 });
+    expect(body.points[7]).toMatchObject({ realised_pnl: 0, unrealised_pnl: 0, pnl: 0 });
     expect((await folded.ok(`${path}&from=${NOW}&to=${NOW + 864_000}`)).body.points).toHaveLength(
       1,
     );
@@ -336,7 +336,7 @@ describe('GET /v2/traders/:address/equity', () => {
   });
 
   test('rejects a range with too many points with a 400', async () => {
-    const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/equity?from=0`;
+    const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/pnl?from=0`;
     const { body, status } = await get(url, folded.key);
     expect([status, body.issues]).toEqual([
       400,

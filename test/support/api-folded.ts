@@ -157,7 +157,7 @@ export function valued({ shares, cost, fees }: Holding, mark: Price | undefined)
 }
 
 /** Realised and unrealised PnL of a trader at a time. */
-export function equityAt(events: readonly Event[], trader: string, time: number) {
+export function pnlAt(events: readonly Event[], trader: string, time: number) {
   const { marks, own } = accountAt(events, trader, time);
   let [realised, unrealised] = [0n, 0n];
   for (const [condition, market] of own) {

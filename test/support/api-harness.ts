@@ -191,7 +191,7 @@ export const ROUTES = [
   `/v2/traders/${ADDRESS}`,
   `/v2/traders/${ADDRESS}/markets`,
   `/v2/traders/${ADDRESS}/positions`,
-  `/v2/traders/${ADDRESS}/equity`,
+  `/v2/traders/${ADDRESS}/pnl`,
   `/v2/traders/${ADDRESS}/trades`,
   `/v2/traders/${ADDRESS}/markets/1/orders`,
   `/v2/traders/${ADDRESS}/hourly_stats`,

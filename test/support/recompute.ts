@@ -47,13 +47,13 @@ export type ChainMarket = {
 };
 
 /** PnL of a trader. */
-type Equity = { realised: bigint; unrealised: bigint };
+type OpenPnl = { realised: bigint; unrealised: bigint };
 
 export type Chain = {
   /** By condition id. */
   readonly markets: ReadonlyMap<string, ChainMarket>;
   /** By trader, after each hour with an event, oldest first; `end` is the end of the hour. */
-  readonly equity: readonly { readonly end: number; readonly of: ReadonlyMap<string, Equity> }[];
+  readonly pnlHours: readonly { readonly end: number; readonly of: ReadonlyMap<string, OpenPnl> }[];
   /** By `trader condition`. */
   readonly accounts: Map<string, Account>;
   /** By `trader hour` (epoch seconds of the hour's start). */
@@ -78,14 +78,14 @@ export async function recompute(
   const markets = new Map<string, ChainMarket>();
   const marketOf = (condition: string) =>
     at(markets, condition, () => ({ matches: [], resolution: undefined, holdings: new Map() }));
-  const equity: Chain['equity'][number][] = [];
+  const pnlHours: Chain['pnlHours'][number][] = [];
   let lastFillBlock = 0;
   let end = 0;
   for (const fact of await chainFacts(rpcUrl, 0, head)) {
     const { block, txHash } = fact;
     const time = await timeOf(block);
     const hour = Math.floor(time / 3_600) * 3_600;
-    if (hour >= end && end > 0) equity.push({ end, of: equityOf(accounts, markets) });
+    if (hour >= end && end > 0) pnlHours.push({ end, of: pnlOf(accounts, markets) });
     end = hour + 3_600;
     const book = (trader: string, condition: string, change: Partial<Account>) => {
       add(at(accounts, `${trader} ${condition}`, empty), change);
@@ -126,8 +126,8 @@ export async function recompute(
       });
     }
   }
-  equity.push({ end, of: equityOf(accounts, markets) });
-  return { markets, accounts, hours, equity, lastFillBlock, ...(await pusd(rpcUrl, head)) };
+  pnlHours.push({ end, of: pnlOf(accounts, markets) });
+  return { markets, accounts, hours, pnlHours, lastFillBlock, ...(await pusd(rpcUrl, head)) };
 }
 
 /** The mark as a fraction of outcome 0: `paid` of `whole`. */
@@ -154,14 +154,14 @@ export function openPositions(market: ChainMarket) {
   });
 }
 
-function equityOf(accounts: Chain['accounts'], markets: Chain['markets']) {
-  const equity = new Map<string, Equity>();
-  const of = (trader: string) => at(equity, trader, () => ({ realised: 0n, unrealised: 0n }));
+function pnlOf(accounts: Chain['accounts'], markets: Chain['markets']) {
+  const pnl = new Map<string, OpenPnl>();
+  const of = (trader: string) => at(pnl, trader, () => ({ realised: 0n, unrealised: 0n }));
   for (const [key, { pnl }] of accounts) of(key.split(' ')[0] ?? '').realised += pnl;
   for (const market of markets.values()) {
     for (const { trader, unrealised } of openPositions(market)) of(trader).unrealised += unrealised;
   }
-  return equity;
+  return pnl;
 }
 
 /** The rule of docs/pnl.md for one fill; returns what it realised. */

@@ -34,12 +34,12 @@ export async function recomputed(
   return { chain: await recompute(rpcUrl, tokens), markets };
 }
 
-/** Everything below: sums, positions, equity, marks, totals, candles, trades and holders. */
+/** Everything below: sums, positions, PnL by hour, marks, totals, candles, trades and holders. */
 export async function allDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
   return [
     ...(await accountDifferences(service, chain)),
     ...(await positionDifferences(service, chain)),
-    ...(await equityDifferences(service, chain)),
+    ...(await pnlDifferences(service, chain)),
     ...(await marketDifferences(service, chain)),
   ];
 }
@@ -76,7 +76,7 @@ type Points = {
     readonly time: string;
     readonly realised_pnl: number;
     readonly unrealised_pnl: number;
-    readonly equity: number;
+    readonly pnl: number;
   }[];
 };
 
@@ -110,18 +110,18 @@ export async function positionDifferences(
     .slice(0, SHOWN_MAX);
 }
 
-/** One sentence for each hourly point of a trader's equity that differs, at most SHOWN_MAX. */
-export async function equityDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
+/** One sentence for each hourly point of a trader's PnL that differs, at most SHOWN_MAX. */
+export async function pnlDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
   const differences: string[] = [];
-  const from = (chain.equity[0]?.end ?? 0) - 3_600;
-  for (const trader of chain.equity.at(-1)?.of.keys() ?? []) {
-    const { points }: Points = await service.get(`/v2/traders/${trader}/equity?from=${from}`);
-    for (const [i, { equity, realised_pnl, time, unrealised_pnl }] of points.entries()) {
+  const from = (chain.pnlHours[0]?.end ?? 0) - 3_600;
+  for (const trader of chain.pnlHours.at(-1)?.of.keys() ?? []) {
+    const { points }: Points = await service.get(`/v2/traders/${trader}/pnl?from=${from}`);
+    for (const [i, { pnl, realised_pnl, time, unrealised_pnl }] of points.entries()) {
       const until = i === points.length - 1 ? Infinity : Date.parse(time) / 1_000;
-      const { of } = chain.equity.findLast(({ end }) => end <= until) ?? {};
+      const { of } = chain.pnlHours.findLast(({ end }) => end <= until) ?? {};
       const { realised, unrealised } = of?.get(trader) ?? { realised: 0n, unrealised: 0n };
       const text = [realised, unrealised, realised + unrealised].join(' ');
-      const shown = [realised_pnl, unrealised_pnl, equity].join(' ');
+      const shown = [realised_pnl, unrealised_pnl, pnl].join(' ');
       if (shown !== text) differences.push(`${trader} at ${time}: ${shown} where ${text}`);
     }
   }

@@ -49,7 +49,7 @@ export function casesOf(data: Pick<Dataset, 'exchange' | 'traders' | 'markets'>)
     'v2 orders of a market': (i) => `${v2(i)}/${orders(i)}`,
     'v2 hours of a tag': (i) => `${v2(i)}/hourly_stats?tag=crypto`,
     'v2 positions': (i) => `${v2(i)}/positions`,
-    'v2 equity by day': (i) => `${v2(i)}/equity?interval=1d`,
+    'v2 PnL by day': (i) => `${v2(i)}/pnl?interval=1d`,
     'v2 trades of a trader': (i) => `${v2(i)}/trades`,
     'v2 market by slug': (i) => `/v2/markets/${market(i).slug}`,
     'v2 market by condition': (i) => `/v2/markets/${market(i).conditionId}`,

@@ -1,5 +1,5 @@
 /**
- * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
+ * `GET /v2/traders/:address/pnl`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
  * of those times. Two statements read what the trader realised in each interval and held at the end of it, then two read the
  * last matches of the markets that were held. A resolution settles positions in its own block, so it needs no mark here.
  */
@@ -174,14 +174,14 @@ const PointV2 = z.object({
   unrealised_pnl: amount(
     'PnL of the positions held at this time, at the marks of this time, micro-USD',
   ),
-  equity: amount('realised_pnl + unrealised_pnl, micro-USD'),
+  pnl: amount('realised_pnl + unrealised_pnl, micro-USD'),
 });
 
-export const equityV2 = endpoint({
-  name: 'traderEquity',
-  path: '/v2/traders/:address/equity',
+export const traderPnlV2 = endpoint({
+  name: 'traderPnl',
+  path: '/v2/traders/:address/pnl',
   summary: 'Realised and unrealised PnL of one trader over time',
-  description: `Points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest first, at most ${POINTS_MAX}; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, equity changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.`,
+  description: `Points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest first, at most ${POINTS_MAX}; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, PnL changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.`,
   parameters: Parameters,
   answer: z.object({ points: z.array(PointV2) }),
   list: 'points',
@@ -214,7 +214,7 @@ export const equityV2 = endpoint({
         time: isoSecond(Math.min(start + width, now)),
         realised_pnl: safeInteger(realised),
         unrealised_pnl: safeInteger(unrealised),
-        equity: safeInteger(realised + unrealised),
+        pnl: safeInteger(realised + unrealised),
       });
     }
     return { points };
