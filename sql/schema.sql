@@ -164,6 +164,8 @@ CREATE VIEW analyst.leaderboards
     `markets` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `win_rate_percent` Float64 COMMENT '100 · wins / markets',
+    `closed` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'end of the window, UTC'
 )
@@ -180,6 +182,8 @@ AS SELECT
     board.markets_count AS markets,
     board.wins_count AS wins,
     (100 * board.wins_count) / board.markets_count AS win_rate_percent,
+    board.closed_count AS closed,
+    board.closed_wins_count AS closed_wins,
     board.last_trade_at AS last_trade_at,
     board.refreshed_at AS refreshed_at
 FROM
@@ -816,6 +820,8 @@ CREATE TABLE fillstream.leaderboard_1d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
@@ -836,6 +842,8 @@ REFRESH EVERY 1 MINUTE TO fillstream.leaderboard_1d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `closed_count` UInt32,
+    `closed_wins_count` UInt32,
     `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
@@ -854,6 +862,8 @@ CREATE TABLE fillstream.leaderboard_1h
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
@@ -874,6 +884,8 @@ REFRESH EVERY 10 SECOND TO fillstream.leaderboard_1h
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `closed_count` UInt32,
+    `closed_wins_count` UInt32,
     `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
@@ -892,6 +904,8 @@ CREATE TABLE fillstream.leaderboard_30d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
@@ -912,6 +926,8 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_30d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `closed_count` UInt32,
+    `closed_wins_count` UInt32,
     `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
@@ -930,6 +946,8 @@ CREATE TABLE fillstream.leaderboard_3d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
@@ -950,6 +968,8 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_3d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `closed_count` UInt32,
+    `closed_wins_count` UInt32,
     `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
@@ -968,6 +988,8 @@ CREATE TABLE fillstream.leaderboard_4h
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
@@ -988,6 +1010,8 @@ REFRESH EVERY 10 SECOND TO fillstream.leaderboard_4h
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `closed_count` UInt32,
+    `closed_wins_count` UInt32,
     `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
@@ -1006,6 +1030,8 @@ CREATE TABLE fillstream.leaderboard_7d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
@@ -1026,6 +1052,8 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_7d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `closed_count` UInt32,
+    `closed_wins_count` UInt32,
     `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
@@ -1044,6 +1072,8 @@ CREATE VIEW fillstream.leaderboard_window
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `closed_count` UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    `closed_wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
@@ -1063,6 +1093,8 @@ SELECT
     board_volume AS volume,
     toUInt32(board_markets) AS markets_count,
     toUInt32(board_wins) AS wins_count,
+    toUInt32(board_closed) AS closed_count,
+    toUInt32(board_closed_wins) AS closed_wins_count,
     activity.newest AS last_trade_at,
     now64(3, 'UTC') AS refreshed_at
 FROM
@@ -1074,7 +1106,9 @@ FROM
         sum(boards_cost) AS board_cost,
         sum(boards_volume) AS board_volume,
         sum(boards_markets) AS board_markets,
-        sum(boards_wins) AS board_wins
+        sum(boards_wins) AS board_wins,
+        sum(boards_closed) AS board_closed,
+        sum(boards_closed_wins) AS board_closed_wins
     FROM
     (
         SELECT
@@ -1084,7 +1118,9 @@ FROM
             sum(cost) AS boards_cost,
             sum(market_volume) AS boards_volume,
             count() AS boards_markets,
-            countIf(pnl > 0) AS boards_wins
+            countIf(pnl > 0) AS boards_wins,
+            countIf(is_closed) AS boards_closed,
+            countIf(is_closed AND (pnl > 0)) AS boards_closed_wins
         FROM
         (
             SELECT
@@ -1092,7 +1128,8 @@ FROM
                 condition_id,
                 sum(part_pnl) AS pnl,
                 sum(part_cost) AS cost,
-                sum(part_volume) AS market_volume
+                sum(part_volume) AS market_volume,
+                max(part_closed) AS is_closed
             FROM
             (
                 SELECT
@@ -1100,7 +1137,8 @@ FROM
                     condition_id,
                     realised_pnl AS part_pnl,
                     realised_cost AS part_cost,
-                    maker_volume + taker_volume AS part_volume
+                    maker_volume + taker_volume AS part_volume,
+                    (realised_cost != 0) OR (settlements > 0) AS part_closed
                 FROM fillstream.trader_hours
                 WHERE (hour >= first_hour) AND (hour < last_hour)
                 UNION ALL
@@ -1109,7 +1147,8 @@ FROM
                     condition_id,
                     realised_pnl,
                     realised_cost,
-                    volume
+                    volume,
+                    (realised_cost != 0) OR (kind = 'settlement')
                 FROM fillstream.recent_bookings
                 FINAL
                 WHERE ((block_time >= window_start) AND (block_time < first_hour)) OR ((block_time >= last_hour) AND (block_time <= window_end))

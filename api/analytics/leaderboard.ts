@@ -145,6 +145,8 @@ const entryColumns = {
   volume: int('volume'),
   markets: counted('markets_count'),
   wins: counted('wins_count'),
+  closed: counted('closed_count'),
+  closedWins: counted('closed_wins_count'),
   refreshed: string('toString(refreshed_at)'),
 };
 const Entry = rowOf(entryColumns);
@@ -192,19 +194,26 @@ async function readBoard<Money>(call: Call, input: Input, shown: (amount: bigint
   ]);
   const before = aheadCount + input.offset;
   return {
-    entries: entries.map(({ address, pnl, cost, volume, markets, wins }, index) => ({
-      profile: profileOf(address),
-      figures: {
-        total_pnl: shown(pnl),
-        total_volume: shown(volume),
-        roi: percent(pnl, cost),
-        win_rate: percent(BigInt(wins), BigInt(markets)),
-        // The rank counts from the top in either order.
-        rank: input.order === 'desc' ? before + index + 1 : totalCount - before - index,
-        markets_count: markets,
-        wins_count: wins,
-      },
-    })),
+    entries: entries.map(
+      ({ address, pnl, cost, volume, markets, wins, closed, closedWins }, index) => ({
+        profile: profileOf(address),
+        closedFigures: {
+          closed_win_rate: percent(BigInt(closedWins), BigInt(closed)),
+          closed_count: closed,
+          closed_wins_count: closedWins,
+        },
+        figures: {
+          total_pnl: shown(pnl),
+          total_volume: shown(volume),
+          roi: percent(pnl, cost),
+          win_rate: percent(BigInt(wins), BigInt(markets)),
+          // The rank counts from the top in either order.
+          rank: input.order === 'desc' ? before + index + 1 : totalCount - before - index,
+          markets_count: markets,
+          wins_count: wins,
+        },
+      }),
+    ),
     total: totalCount,
     /** Milliseconds since the epoch; undefined if unknown, as for an empty board. */
     asOfMs: generation === '' ? undefined : Date.parse(`${generation.replace(' ', 'T')}Z`),
@@ -257,6 +266,8 @@ function liveBoard({ market, series, tag }: Input): string {
     sum(market_volume) AS volume,
     toUInt32(count()) AS markets_count,
     toUInt32(countIf(pnl > 0)) AS wins_count,
+    toUInt32(countIf(is_closed)) AS closed_count,
+    toUInt32(countIf(is_closed AND pnl > 0)) AS closed_wins_count,
     toDateTime64({as_of:UInt32}, 3, 'UTC') AS refreshed_at,
     if(realised_cost <= 0, 0, 100 * realised_pnl / realised_cost) AS roi,
     100 * wins_count / markets_count AS win_rate
@@ -267,7 +278,8 @@ function liveBoard({ market, series, tag }: Input): string {
       condition_id,
       sum(market_bookings.realised_pnl) AS pnl,
       sum(market_bookings.realised_cost) AS cost,
-      sumIf(usdc, kind = 'fill') AS market_volume
+      sumIf(usdc, kind = 'fill') AS market_volume,
+      max(market_bookings.realised_cost != 0 OR kind = 'settlement') AS is_closed
     FROM market_bookings FINAL
     WHERE block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({as_of:UInt32}, 'UTC')
       ${isMarket} ${isSeries} ${marketFilter({ tag })}
@@ -375,6 +387,9 @@ const EntryV2 = z.object({
   profile: ProfileV2,
   last_trade_at: time('newest trade'),
   ...figures(usd),
+  closed_win_rate: share('closed_wins_count divided by closed_count; open markets do not count'),
+  closed_count: count('markets in which shares were sold back or settled in the time frame'),
+  closed_wins_count: count('of these, markets with a realised PnL above 0 in the time frame'),
 });
 
 const TOTAL = count('traders that match the query, on all pages');
@@ -434,10 +449,11 @@ export const leaderboardV2 = endpoint({
   keep: KEEP,
   async run(call: Call, input) {
     const { asOfMs, entries, next_cursor, total } = await readBoard(call, input, safeInteger);
-    const traders = entries.map(({ profile, figures }) => ({
+    const traders = entries.map(({ profile, figures, closedFigures }) => ({
       profile: profileV2(profile),
       last_trade_at: profile.last_trade_at,
       ...figures,
+      ...closedFigures,
     }));
     const as_of = asOfMs === undefined ? '' : isoSecond(Math.floor(asOfMs / 1_000));
     return new Page({ traders, next_cursor, total_count: total, as_of }, next_cursor, { asOfMs });

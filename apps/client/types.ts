@@ -838,6 +838,15 @@ export type Leaderboard = {
 
     /** of these, markets with a realised PnL above 0 in the time frame */
     wins_count: number;
+
+    /** closed_wins_count divided by closed_count; open markets do not count, percent from 0 to 100 */
+    closed_win_rate: number;
+
+    /** markets in which shares were sold back or settled in the time frame */
+    closed_count: number;
+
+    /** of these, markets with a realised PnL above 0 in the time frame */
+    closed_wins_count: number;
   }[];
 
   /** `cursor` of the next page; empty on the last page, and for the demo tier */

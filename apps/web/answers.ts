@@ -1,7 +1,7 @@
 /** Types of the API's responses, under the names that the page uses. */
 import type * as Api from '../client/index.ts';
 
-export type Leaderboard = Api.LeaderboardV1;
+export type Leaderboard = Api.Leaderboard;
 export type LeaderboardEntry = Leaderboard['traders'][number];
 export type PnlLines = Api.PnlLines;
 export type Status = Api.Status;
@@ -20,7 +20,6 @@ export type Market = MarketDetail['market'];
 export type Markets = Api.Markets;
 export type MarketEntry = Markets['markets'][number];
 export type Search = Api.Search;
-export type LeaderboardV2 = Api.Leaderboard;
 export type Candles = Api.MarketCandles;
 export type Candle = Candles['candles'][number];
 export type MarketTrades = Api.MarketTrades;

@@ -1,6 +1,6 @@
 /** The home view: active markets, top traders and the biggest trades. */
 import type { ComponentChildren } from 'preact';
-import type { BiggestTrades, LeaderboardV2, MarketEntry, Markets } from './answers.ts';
+import type { BiggestTrades, Leaderboard, MarketEntry, Markets } from './answers.ts';
 import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
 import { cents } from './format.ts';
 import { MARKET, MARKET_OF } from './markets.tsx';
@@ -114,7 +114,7 @@ function MarketList(props: {
   );
 }
 
-const LEADERS: readonly Column<LeaderboardV2['traders'][number]>[] = [
+const LEADERS: readonly Column<Leaderboard['traders'][number]>[] = [
   { title: '#', class: 'figure soft', cell: ({ rank }) => rank },
   TRADER,
   {
@@ -127,7 +127,7 @@ const LEADERS: readonly Column<LeaderboardV2['traders'][number]>[] = [
 
 function Leaders({ refresh }: { readonly refresh: unknown }) {
   const path = `/v2/analytics/leaderboard?time_frame=1D&limit=${ROWS}`;
-  const answer = useAnswer<LeaderboardV2>(path, { refresh });
+  const answer = useAnswer<Leaderboard>(path, { refresh });
   const title = 'Top traders, 24 h';
   return (
     <Part

@@ -3,7 +3,7 @@ import { useMemo, useRef } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
 import { Choice, Pager } from './controls.tsx';
-import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
+import { Ago, Pnl, Roi, Share, Usdc, WinRate } from './figures.tsx';
 import { type Filter, ListControls, parametersOf, settingsOf, sortedBy } from './filters.tsx';
 import { count, span } from './format.ts';
 import { key } from './key.ts';
@@ -86,6 +86,15 @@ const COLUMNS: readonly Column<Entry>[] = [
     cell: (entry) => <WinRate of={entry} />,
   },
   {
+    ...{ title: 'Closed won', class: 'figure wide-only' },
+    cell: ({ closed_count, closed_win_rate, closed_wins_count }) => (
+      <Share
+        value={closed_win_rate}
+        title={`${closed_wins_count} of ${closed_count} markets in which shares were sold back or settled`}
+      />
+    ),
+  },
+  {
     ...{ title: 'Markets', class: 'figure', sort: bestBy('market_count') },
     cell: ({ markets_count }) => count(markets_count),
   },
@@ -95,7 +104,7 @@ const COLUMNS: readonly Column<Entry>[] = [
   },
   {
     ...{ title: 'Last trade', class: 'figure wide-only soft' },
-    cell: ({ profile }) => <Ago time={profile.last_trade_at} />,
+    cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
   },
 ];
 
@@ -119,7 +128,7 @@ export function Leaderboard() {
   const first = useRef(refreshedAt);
   first.current ??= refreshedAt;
   const refresh = refreshedAt === first.current ? undefined : refreshedAt;
-  const board = useAnswer<Answer>(`/v1/analytics/leaderboard?${parametersOf(settings, NAMES)}`, {
+  const board = useAnswer<Answer>(`/v2/analytics/leaderboard?${parametersOf(settings, NAMES)}`, {
     refresh,
   });
   const traders = board.data?.traders ?? [];
@@ -189,8 +198,7 @@ function linesOf(answer: PnlLines | undefined) {
   const sumsOf = new Map<string, readonly number[]>();
   for (const { address, pnl } of answer?.lines ?? []) {
     let sum = 0;
-    // v2 returns mixed-case addresses, the ranking lower-case ones.
-    sumsOf.set(address.toLowerCase(), [0, ...pnl.map((one) => (sum += one))]);
+    sumsOf.set(address, [0, ...pnl.map((one) => (sum += one))]);
   }
   const all = [...sumsOf.values()].flat();
   return { sumsOf, scale: { low: Math.min(0, ...all), high: Math.max(0, ...all) } };

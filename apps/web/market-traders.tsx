@@ -1,7 +1,7 @@
 /** Who holds the outcomes of a market, who won and lost in it, and the other markets of its event. */
 import type {
   Holders,
-  LeaderboardV2,
+  Leaderboard,
   Market,
   MarketDetail,
   MarketEntry,
@@ -31,7 +31,7 @@ const HOLDER: readonly Column<Holders['holders'][number]>[] = [
 ];
 
 const WON_OR_LOST: readonly Column<
-  Pick<LeaderboardV2['traders'][number], 'profile' | 'total_pnl' | 'total_volume' | 'roi'>
+  Pick<Leaderboard['traders'][number], 'profile' | 'total_pnl' | 'total_volume' | 'roi'>
 >[] = [
   TRADER,
   { title: 'PnL', class: 'figure strong', cell: ({ total_pnl }) => <Pnl micro={total_pnl} /> },
@@ -109,7 +109,7 @@ export function WinnersAndLosers({
 }) {
   const { market, top_earners } = detail;
   const { condition_id: id } = market;
-  const board = useAnswer<LeaderboardV2>(
+  const board = useAnswer<Leaderboard>(
     `/v2/analytics/leaderboard?market=${id}&time_frame=30D&order=asc&limit=${TRADERS_MAX}`,
     { refresh, subject: id },
   );

@@ -2,7 +2,8 @@
 -- which the window begins and ends from recent_bookings. One reading of the clock decides where these meet. Windows are at
 -- least an hour long. Markets with the same tags are summed for each trader before they are counted for each of their tags.
 -- "sports" excludes markets that are also tagged "esports"; the tags are in the order of the bits of market_dictionary. A
--- market is won when its realised PnL inside the window is above 0; it counts when it has a fill or a settlement there.
+-- market is won when its realised PnL inside the window is above 0; it counts when it has a fill or a settlement there, and as
+-- closed when shares were sold back or settled there.
 -- last_trade_at covers all time and all markets: a settlement alone can put a trader on a leaderboard.
 -- Both edges belong to the window: a row exactly {seconds} old counts, one a second older does not.
 -- Serves: the refreshes of the leaderboards; not meant for a request. ORDER BY: none. Rows: traders of the window times
@@ -16,6 +17,8 @@ CREATE VIEW IF NOT EXISTS leaderboard_window
     volume Int64 COMMENT 'micro-USDC, maker and taker',
     markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
     wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    closed_count UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    closed_wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     last_trade_at DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
@@ -36,6 +39,8 @@ SELECT
     board_volume AS volume,
     toUInt32(board_markets) AS markets_count,
     toUInt32(board_wins) AS wins_count,
+    toUInt32(board_closed) AS closed_count,
+    toUInt32(board_closed_wins) AS closed_wins_count,
     activity.newest AS last_trade_at,
     now64(3, 'UTC') AS refreshed_at
 FROM
@@ -47,7 +52,9 @@ FROM
         sum(boards_cost) AS board_cost,
         sum(boards_volume) AS board_volume,
         sum(boards_markets) AS board_markets,
-        sum(boards_wins) AS board_wins
+        sum(boards_wins) AS board_wins,
+        sum(boards_closed) AS board_closed,
+        sum(boards_closed_wins) AS board_closed_wins
     FROM
     (
         SELECT
@@ -57,7 +64,9 @@ FROM
             sum(cost) AS boards_cost,
             sum(market_volume) AS boards_volume,
             count() AS boards_markets,
-            countIf(pnl > 0) AS boards_wins
+            countIf(pnl > 0) AS boards_wins,
+            countIf(is_closed) AS boards_closed,
+            countIf(is_closed AND pnl > 0) AS boards_closed_wins
         FROM
         (
             SELECT
@@ -65,7 +74,8 @@ FROM
                 condition_id,
                 sum(part_pnl) AS pnl,
                 sum(part_cost) AS cost,
-                sum(part_volume) AS market_volume
+                sum(part_volume) AS market_volume,
+                max(part_closed) AS is_closed
             FROM
             (
                 SELECT
@@ -73,11 +83,12 @@ FROM
                     condition_id,
                     realised_pnl AS part_pnl,
                     realised_cost AS part_cost,
-                    maker_volume + taker_volume AS part_volume
+                    maker_volume + taker_volume AS part_volume,
+                    realised_cost != 0 OR settlements > 0 AS part_closed
                 FROM trader_hours
                 WHERE hour >= first_hour AND hour < last_hour
                 UNION ALL
-                SELECT trader, condition_id, realised_pnl, realised_cost, volume
+                SELECT trader, condition_id, realised_pnl, realised_cost, volume, realised_cost != 0 OR kind = 'settlement'
                 FROM recent_bookings FINAL
                 WHERE (block_time >= window_start AND block_time < first_hour)
                     OR (block_time >= last_hour AND block_time <= window_end)

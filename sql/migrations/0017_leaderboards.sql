@@ -20,6 +20,8 @@ CREATE TABLE IF NOT EXISTS leaderboard_{frame}
     volume Int64 COMMENT 'micro-USDC, maker and taker',
     markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
     wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    closed_count UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    closed_wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     last_trade_at DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
     roi Float64 MATERIALIZED if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost)

@@ -3,7 +3,7 @@
  * do not exist.
  */
 import { describe, expect, test } from 'vitest';
-import type { LeaderboardV1, Markets, Sessions, Status, Streams } from '../../apps/client/index.ts';
+import type { Leaderboard, Markets, Sessions, Status, Streams } from '../../apps/client/index.ts';
 import { faults, screenshot } from './browser.ts';
 import { count } from './figures.ts';
 import { agree, expectText } from './seen.ts';
@@ -43,7 +43,7 @@ describe('the key', () => {
     const watched = await stage.at('/?time_frame=7D', { key: '' });
     const { page } = watched;
     const traders = await agree(async () => {
-      const board = watched.answer<LeaderboardV1>('/v1/analytics/leaderboard');
+      const board = watched.answer<Leaderboard>('/v2/analytics/leaderboard');
       expect(board.traders.length).toBeGreaterThan(0);
       expect(await page.locator('tbody tr').count()).toBe(board.traders.length);
       return board.traders;

@@ -1,6 +1,6 @@
 /** The leaderboard shows the API's figures, and its controls do what their labels say. */
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { LeaderboardV1 } from '../../apps/client/index.ts';
+import type { Leaderboard } from '../../apps/client/index.ts';
 import type { Watched } from './browser.ts';
 import { count, money, percent } from './figures.ts';
 import { agree, compareRows, expectText } from './seen.ts';
@@ -68,7 +68,7 @@ describe('the leaderboard', () => {
   test('opens with one request, even if the status arrives before its response', async () => {
     const { page, urls } = await stage.at('/llms.txt', { key: '' });
     const asked = Promise.withResolvers<void>();
-    await page.route('**/v1/analytics/leaderboard?*', async (route) => {
+    await page.route('**/v2/analytics/leaderboard?*', async (route) => {
       await asked.promise;
       await route.continue();
     });
@@ -76,7 +76,7 @@ describe('the leaderboard', () => {
     await page.locator('.age').waitFor();
     asked.resolve();
     await page.locator('tbody tr').first().waitFor();
-    expect(urls.filter((one) => one.includes('/v1/analytics/leaderboard'))).toHaveLength(1);
+    expect(urls.filter((one) => one.includes('/v2/analytics/leaderboard'))).toHaveLength(1);
   });
 
   test('does not turn pages while it waits for the response to other settings', async () => {
@@ -84,7 +84,7 @@ describe('the leaderboard', () => {
     const isStale = () => page.getByRole('button', { name: 'Next' }).getAttribute('aria-disabled');
     await expect.poll(isStale).toBe('false');
     const asked = Promise.withResolvers<void>();
-    await page.route('**/v1/analytics/leaderboard?*', async (route) => {
+    await page.route('**/v2/analytics/leaderboard?*', async (route) => {
       await asked.promise;
       await route.continue();
     });
@@ -126,21 +126,22 @@ describe('the leaderboard', () => {
   });
 });
 
-function expectBoard(watched: Watched, query: string): Promise<LeaderboardV1> {
-  const path = `/v1/analytics/leaderboard?${query}`;
+function expectBoard(watched: Watched, query: string): Promise<Leaderboard> {
+  const path = `/v2/analytics/leaderboard?${query}`;
   return agree(async () => {
     const board = await compareRows(
       watched,
       path,
       '.board-table',
-      [0, 1, 3, 4, 5, 6, 7],
-      ({ traders }: LeaderboardV1) =>
+      [0, 1, 3, 4, 5, 6, 7, 8],
+      ({ traders }: Leaderboard) =>
         traders.map((entry) => [
           String(entry.rank),
           entry.profile.name || short(entry.profile.address),
           money(entry.total_pnl, 2, 'always'),
           percent(entry.roi, 'always'),
           percent(entry.win_rate, 'negative'),
+          percent(entry.closed_win_rate, 'negative'),
           count(entry.markets_count),
           money(entry.total_volume, 0, 'negative'),
         ]),

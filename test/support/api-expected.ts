@@ -451,22 +451,28 @@ export type Totals = {
   taker: bigint;
   markets: number;
   wins: number;
+  closed: number;
+  closedWins: number;
 };
 
 /** The rule of docs/pnl.md over plain rows: sums, markets, and markets with a gain. */
 export function totalsOf(rows: readonly Booking[]): Totals {
   const totals = { pnl: 0n, cost: 0n, maker: 0n, taker: 0n, markets: 0, wins: 0 };
   const byMarket = new Map<number, bigint>();
+  const closed = new Set<number>();
   for (const row of rows) {
     totals.pnl += row.pnl;
     totals.cost += row.cost;
     if (row.kind === 'fill' && row.isTaker) totals.taker += row.usdc;
     if (row.kind === 'fill' && !row.isTaker) totals.maker += row.usdc;
     byMarket.set(row.market, (byMarket.get(row.market) ?? 0n) + row.pnl);
+    if (row.kind === 'settlement' || row.cost !== 0n) closed.add(row.market);
   }
   totals.markets = byMarket.size;
-  totals.wins = [...byMarket.values()].filter((pnl) => pnl > 0n).length;
-  return totals;
+  const won = [...byMarket].flatMap(([market, pnl]) => (pnl > 0n ? [market] : []));
+  totals.wins = won.length;
+  const closedWins = won.filter((market) => closed.has(market)).length;
+  return { ...totals, closed: closed.size, closedWins };
 }
 
 /** Whether a market counts under a tag: `sports` leaves out esports, `all` takes everything. */

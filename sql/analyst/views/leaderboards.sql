@@ -12,6 +12,8 @@ CREATE OR REPLACE VIEW analyst.leaderboards
     markets UInt32 COMMENT 'markets with a fill or a settlement in the window',
     wins UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     win_rate_percent Float64 COMMENT '100 · wins / markets',
+    closed UInt32 COMMENT 'markets in which shares were sold back or settled in the window',
+    closed_wins UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     last_trade_at DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'end of the window, UTC'
 )
@@ -29,6 +31,8 @@ SELECT
     board.markets_count AS markets,
     board.wins_count AS wins,
     100 * board.wins_count / board.markets_count AS win_rate_percent,
+    board.closed_count AS closed,
+    board.closed_wins_count AS closed_wins,
     board.last_trade_at AS last_trade_at,
     board.refreshed_at AS refreshed_at
 FROM
