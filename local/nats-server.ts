@@ -86,6 +86,7 @@ const SILENT_MS_MAX = 10_000;
 const ANSWER_POLL_MS = 1_000;
 const LOG_POLL_MS = 1_000;
 const LOG_NAME = 'nats-server.log';
+const LOCK_NAME = 'nats-server.lock';
 
 /**
  * Writes the process ids of its parent and of itself to the lock file ($0), or fails if the file exists. Then becomes
@@ -103,7 +104,7 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   const binary = await findNatsServer(options.binary ?? process.env.NATS_SERVER_BIN);
   mkdirSync(dataDir, { recursive: true });
   const configPath = join(dataDir, 'nats-server.conf');
-  const lockPath = join(dataDir, 'nats-server.lock');
+  const lockPath = join(dataDir, LOCK_NAME);
   await takeOver(dataDir, lockPath, configPath);
   await waitUntilPortIsFree(port);
   // If another starter was faster, its files must not be touched.
@@ -152,6 +153,17 @@ async function takeOver(dataDir: string, lockPath: string, configPath: string): 
   if (lock === '') await delay(ORPHAN_POLL_MS);
   // If the text changed, another server has started and owns the lock.
   if (readText(lockPath) === lock) rmSync(lockPath, { force: true });
+}
+
+/** How to reach the server that `npm start` runs on this data directory; undefined if none is running. */
+export function runningNats(
+  directory: string,
+): Pick<NatsConfig, 'NATS_URL' | 'NATS_TOKEN'> | undefined {
+  const dataDir = join(directory, 'nats');
+  const pid = Number(readText(join(dataDir, LOCK_NAME)).split(' ')[1]);
+  if (!runs(pid, 'nats-server')) return undefined;
+  const url = urlFrom(join(dataDir, `nats-server_${pid}.ports`));
+  return url === undefined ? undefined : { NATS_URL: url, NATS_TOKEN: natsToken(dataDir) };
 }
 
 function configuration(

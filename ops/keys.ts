@@ -22,8 +22,8 @@ import {
 import { Tier } from '../api/http/caller.ts';
 import { flag, readArguments, text } from '../infra/arguments.ts';
 import { runCommand } from '../infra/command.ts';
-import { NatsConfig, readConfig } from '../infra/config.ts';
-import { UsageError } from '../infra/expected.ts';
+import { NatsConfig, readConfig, withFiles } from '../infra/config.ts';
+import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv, parseValue } from '../infra/nats/kv.ts';
 import { clean, cleanJson } from '../infra/printed.ts';
@@ -50,10 +50,10 @@ now or an ISO 8601 time (2027-01-31T00:00:00Z).
 Clients send a key in the header X-Service-Key. To replace one without an outage: rotate it,
 distribute the new key, and wait for the grace period to end.
 
-The keys are stored in JetStream at NATS_URL (default nats://127.0.0.1:4222; npm start prints its
-own as "NATS"), for example:
+The keys are those of the npm start that runs on the data directory .data, or on another one with
+--data DIR. If NATS_URL is set, they are those of that server instead (docs/configuration.md).
 
-  NATS_URL=nats://127.0.0.1:4222 npm run keys -- issue --tier pro --account acme --label laptop`;
+  npm run keys -- issue --tier pro --account acme --label laptop`;
 
 const UNITS_MS: Readonly<Record<string, number>> = {
   s: 1_000,
@@ -67,7 +67,7 @@ const ARGUMENTS = {
   allowPositionals: true,
   options: {
     ...{ tier: text, account: text, label: text, expires: text, grace: text, at: text },
-    ...{ all: flag, json: flag, help: flag },
+    ...{ data: text, all: flag, json: flag, help: flag },
   },
 } as const;
 
@@ -78,13 +78,26 @@ async function main(): Promise<undefined> {
   const [command, ...ids] = positionals;
   if (command === undefined || command === 'help' || values.help === true) return print(HELP);
   const run = commandOf(command, ids, values, Date.now());
-  const config = readConfig(NatsConfig);
+  const config = await natsConfig(values.data);
   const nats = await connectNats({ ...natsOptions(config), name: 'keys', isPatient: false });
   try {
     await run(await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS }));
   } finally {
     await nats.close();
   }
+}
+
+/** NATS_URL, or the server of the `npm start` that runs on this directory. Throws ExpectedError. */
+async function natsConfig(directory = '.data'): Promise<NatsConfig> {
+  const environment = withFiles(process.env);
+  if (environment.NATS_URL) return readConfig(NatsConfig, environment);
+  // The image has no local/.
+  const { runningNats } = await import('../local/nats-server.ts');
+  const running = runningNats(directory);
+  if (running !== undefined) return readConfig(NatsConfig, { ...environment, ...running });
+  throw new ExpectedError(
+    `npm start runs no NATS in ${directory}: start it, pass its directory with --data DIR, or set NATS_URL`,
+  );
 }
 
 type Values = ReturnType<typeof readArguments<typeof ARGUMENTS>>['values'];

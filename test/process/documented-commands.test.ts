@@ -93,6 +93,7 @@ describe('commands', () => {
       [/FILLSTREAM_KEY=…/, `FILLSTREAM_KEY=${key}`],
       [/http:\/\/127\.0\.0\.1:8080/, url],
       // Its defaults are the usual port and directory.
+      [/^npm run keys --/, `$& --data ${data}`],
       [/^npx fillstream/, `FILLSTREAM_URL=${url} DATA_DIRECTORY=${data} $&`],
       [/--(output|state) /, `$&${directory.path}/`],
       [/\.\/your-program/, 'cat'],

@@ -35,9 +35,16 @@ afterAll(async () => {
   directory?.remove();
 });
 
-async function keys(...args: string[]): Promise<{ code: number; out: string; error: string }> {
+function keys(...args: string[]) {
+  return keysAt(parts.env.NATS_URL, args);
+}
+
+async function keysAt(
+  natsUrl: string,
+  args: readonly string[],
+): Promise<{ code: number; out: string; error: string }> {
   try {
-    const options = { env: { ...process.env, NATS_URL: parts.env.NATS_URL } };
+    const options = { env: { ...process.env, NATS_URL: natsUrl } };
     const { stdout } = await run(process.execPath, ['ops/keys.ts', ...args], options);
     return { code: 0, out: stdout, error: '' };
   } catch (error) {
@@ -93,6 +100,21 @@ test('issue, use, rotate with both valid, expire, revoke with an open stream', a
   const all = JSON.parse((await keys('list', '--account', 'acme', '--all', '--json')).out);
   expect(all.map((one: { status: string }) => one.status)).toEqual(['expired', 'revoked']);
   expect((await keys('list', '--account', 'acme')).out.trim().split('\n')).toHaveLength(1);
+});
+
+test('finds the NATS of npm start by its data directory, unless NATS_URL is set', async () => {
+  const data = `${directory.path}/started`;
+  const args = ['issue', '--tier', 'pro', '--account', 'started', '--data', data];
+  const error = `keys: npm start runs no NATS in ${data}: start it, pass its directory with --data DIR, or set NATS_URL\n`;
+  expect(await keysAt('', args)).toMatchObject({ code: 1, error });
+  const nats = start('local/nats-server.ts', ['--data', `${data}/nats`]);
+  await nats.event('listening');
+  expect((await keysAt('', args)).out).toMatch(KEY);
+  const listed = ['list', '--account', 'started', '--data', data];
+  expect((await keysAt('', listed)).out.trim().split('\n')).toHaveLength(2);
+  expect((await keys(...listed)).out.trim().split('\n')).toHaveLength(1);
+  await nats.stop();
+  expect((await keysAt('', args)).code).toBe(1);
 });
 
 test('a label cannot control the terminal of an operator', async () => {

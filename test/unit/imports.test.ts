@@ -37,6 +37,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'infra/nats/',
     'ingest/',
     'ingest/ledger/',
+    // Finds the servers of npm start.
+    'local/nats-server.ts',
     'projector/',
     'sql/migrate.ts',
   ],
