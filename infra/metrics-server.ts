@@ -4,7 +4,7 @@
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { ProcessConfig } from './config.ts';
 import { foreignRequest, isLoopback } from './loopback.ts';
 import type { ProcessContext } from './process.ts';
@@ -65,6 +65,15 @@ export async function serveMetrics(
   options: Served & { readonly host: string; readonly port: number },
 ): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { registry, host, port, notReady } = options;
+  new Gauge({
+    name: 'fillstream_ready',
+    help: '1 while the process is ready; /readyz says why it is not',
+    registers: [registry],
+    async collect() {
+      const isReady = async () => Object.keys(await notReady()).length === 0;
+      this.set((await isReady().catch(() => false)) ? 1 : 0);
+    },
+  });
   // On other addresses, any Host is allowed, because the network decides on the names.
   const isLocal = isLoopback(host);
   const server = createServer((request, response) => {

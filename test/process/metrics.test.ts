@@ -43,6 +43,11 @@ type Panel = {
   readonly title: string;
   readonly description?: string;
   readonly targets?: readonly { readonly expr: string }[];
+  readonly fieldConfig?: {
+    readonly defaults: {
+      readonly thresholds?: { readonly steps: readonly { readonly color: string }[] };
+    };
+  };
 };
 
 function rules(): readonly Rule[] {
@@ -100,10 +105,27 @@ test('every panel of the dashboard says what it shows, of the chosen instances',
     if (type !== 'row') expect(description, title).toMatch(/\.$/);
     for (const { expr } of targets) {
       const metrics = expr.match(METRIC)?.length;
-      expect(expr.match(/\{instance=~"\$instance"\}/g)?.length, title).toBe(metrics);
+      const chosen = expr.replace(/\bup\{[^}]*\}/g, '').match(/[{,]instance=~"\$instance"\}/g);
+      expect(chosen?.length, title).toBe(metrics);
     }
   }
   expect(DASHBOARD.templating.list.map(({ name }: { name: string }) => name)).toEqual(['instance']);
+});
+
+test('the first row of the dashboard is green or red', () => {
+  const [first, ...panels] = PANELS;
+  expect(first).toMatchObject({ type: 'row', title: 'Is it fine?' });
+  const row = panels.slice(
+    0,
+    panels.findIndex(({ type }) => type === 'row'),
+  );
+  expect(row.map(({ title }) => title)).toEqual([
+    ...['Ready processes', 'Newest final block', 'Analytics', 'Feed delay', 'Errors'],
+  ]);
+  for (const { type, title, fieldConfig } of row) {
+    const colors = fieldConfig?.defaults.thresholds?.steps.map(({ color }) => color);
+    expect([title, type, colors?.toSorted()]).toEqual([title, 'stat', ['green', 'red']]);
+  }
 });
 
 test('every counter starts at 0, so that the first event is an increase', async () => {
@@ -189,5 +211,7 @@ test.each(PROCESSES)('%s reports liveness and readiness on its metrics port', as
     return response.status === 200 ? await response.json() : undefined;
   });
   expect(answer).toEqual({ ready: true, reasons: {} });
+  const metric = `\nfillstream_ready{process="${name}"} 1\n`;
+  await until(async () => (await textOf(name)).includes(metric) || undefined);
   expect((await fetch(new URL('/other', base))).status).toBe(404);
 });
