@@ -17,7 +17,12 @@ const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'apps/cli/README
 const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm (ci|start|test)\b|^npm run dev\b/, 'up.test.ts, and what runs this test'],
   [/^docker compose\b/, 'needs containers; the commands in them are run by compose.test.ts'],
-  [/^RPC_URL=https:\/\/your\.node/, 'needs a Polygon node'],
+  [/https:\/\/your\.node/, 'needs a Polygon node'],
+  [/\$DOMAIN/, 'needs a domain; cluster-proxy.test.ts tests the site'],
+  [/^sudo apt-get\b/, 'changes the machine'],
+  [/^infra\/deploy\/make-secrets\.sh$/, 'compose.test.ts'],
+  [/> infra\/deploy\/[\w./]*\.env$/, 'changes files'],
+  [/^ls backups\b/, 'the output of a backup, which has its test'],
   [/^npm run (backup|restore)\b/, 'backup.test.ts'],
   [/^mkdir -p backups$/, 'for the next command'],
   [/^npm run rebuild\b/, 'rebuild.test.ts'],
