@@ -1,7 +1,6 @@
 /** Addresses that people guess, and where they lead. */
 import type { RequestHandler } from 'express';
 import type { Mount } from '../api/http/mount.ts';
-import { GUIDES } from './reference/guides.ts';
 
 const to =
   (address: (slug: string) => string): RequestHandler =>
@@ -17,7 +16,5 @@ export const REDIRECTS: Mount = {
     '/event/:slug': marketsOf,
     '/events/:slug': marketsOf,
     '/reference': to(() => '/docs'),
-    // `/docs/streams` is the guide `/docs/streams.md`.
-    ...Object.fromEntries(GUIDES.map(({ path }) => [path.replace(/\.md$/, ''), to(() => path)])),
   },
 };

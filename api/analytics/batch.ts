@@ -131,9 +131,12 @@ export const tradersBatch = endpoint({
   name: 'traders',
   method: 'post',
   path: '/v2/traders/batch',
-  summary: 'Profile, balance, tier, windows and position totals of up to 100 traders',
-  description:
-    'In the order of the addresses. Windows end now and are exact to the second. Only `/v2/traders/:address` has tags and weighted volume, because they need every market of a trader. Addresses without trades and without a public profile are in `unknown`. The request stores nothing, so an `Idempotency-Key` has no effect.',
+  summary: 'Batch of traders',
+  description: `Up to 100 traders side by side, in the order of the addresses: profile, balance, tier, time windows and position totals.
+Windows end now and are exact to the second. Tags and weighted volume are only in \`/v2/traders/:address\`.
+
+Addresses without trades and without a public profile are in \`unknown\`. The request stores nothing, so an
+\`Idempotency-Key\` has no effect.`,
   parameters: z.object({}),
   body: Body,
   answer: z.object({

@@ -42,9 +42,9 @@ SETTINGS optimize_use_projections = 1`;
 export const biggestTradesV2 = endpoint({
   name: 'biggestTrades',
   path: '/v2/biggest_trades',
-  summary: 'The largest matches of the last hours',
-  description:
-    'Final matches of all markets, largest value without the fee first, then newest first. Each match appears once, with the fill of its taker.',
+  summary: 'Biggest trades',
+  description: `The largest final matches of the last hours in all markets, by value without the fee, then newest first. Each match
+appears once, with the fill of its taker.`,
   parameters: z.object({
     hours: integer(1, HOURS_MAX).default(1).describe('number of hours up to now'),
     limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum matches'),

@@ -91,8 +91,13 @@ const Candle = z.object({
 export const candlesV2 = endpoint({
   name: 'marketCandles',
   path: '/v2/markets/:id/candles',
-  summary: 'Candles of one market',
-  description: `Prices of the first outcome, oldest first; the price of the second is 1,000,000 minus that. Intervals begin at multiples of their length in UTC, so a day begins at midnight. Candles run from the first match until now, or until the resolution of the market. A candle without a match has the previous close and \`is_empty\`. At most ${CANDLES_MAX} candles. The last candle changes until its interval has passed and its blocks are final.`,
+  summary: 'Candles of a market',
+  description: `The prices and volume of a market over time, for a chart, oldest first: at most ${CANDLES_MAX} candles, from the first
+match until now, or until the resolution of the market. Prices are those of the first outcome; the price of the second is
+1,000,000 minus that. Intervals begin at multiples of their length in UTC, so a day begins at midnight.
+
+A candle without a match has the previous close and \`is_empty\`. The last candle changes until its interval has passed and
+its blocks are final.`,
   parameters: Parameters,
   answer: z.object({ candles: z.array(Candle) }),
   list: 'candles',

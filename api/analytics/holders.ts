@@ -92,9 +92,12 @@ const Holder = z.object({
 export const holdersV2 = endpoint({
   name: 'marketHolders',
   path: '/v2/markets/:id/holders',
-  summary: 'Who holds the outcomes of one market',
-  description:
-    'Most shares first, ties by address. A trader holds net shares of one outcome. A resolution settles all positions, so a resolved market has no holders. A holder whose shares change between two pages can be repeated or omitted; `limit=100` returns 100 at once.',
+  summary: 'Holders of a market',
+  description: `The traders who hold the outcomes of a market, most shares first, with average price and value. A trader holds net shares
+of one outcome. A resolution settles all positions, so a resolved market has no holders.
+
+Ties are ordered by address. A holder whose shares change between two pages can be repeated or omitted; \`limit=100\`
+returns 100 at once.`,
   parameters: Parameters,
   answer: z.object({
     mark: MarketMark,

@@ -91,12 +91,13 @@ const HourV2 = z.object({
   win_count: count(WINS),
 });
 
-const DESCRIPTION = 'Newest hour first unless `order=asc`. Hours without activity are omitted.';
+const DESCRIPTION =
+  'What a trader did in each hour: PnL, volume, markets and wins; v2 adds cost basis and fees. Newest hour first unless `order=asc`. Hours without activity are omitted.';
 
 export const hourlyV1 = endpoint({
   name: 'traderHours',
   path: '/v1/traders/:address/hourly_stats',
-  summary: 'Hourly sums of one trader',
+  summary: 'Hours of a trader (v1)',
   description: DESCRIPTION,
   parameters: ParametersV1,
   answer: z.object({ stats: z.array(HourV1) }),
@@ -121,7 +122,7 @@ export const hourlyV1 = endpoint({
 export const hourlyV2 = endpoint({
   name: 'traderHours',
   path: '/v2/traders/:address/hourly_stats',
-  summary: 'Hourly sums of one trader, with cost basis and fees',
+  summary: 'Hours of a trader',
   description: DESCRIPTION,
   parameters: ParametersV2,
   answer: z.object({ stats: z.array(HourV2) }),

@@ -408,13 +408,18 @@ const KEEP = {
     }),
 } as const;
 
-const DESCRIPTION =
-  'A board is refreshed five seconds after its last refresh, or after four times the duration of that refresh if this is longer. So boards that take less than a second are never older than 10 seconds. The pause is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh; profiles and `last_trade_at` are at most 5 seconds old. Pages of the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, the board is summed from the bookings for the request and shared for up to 10 seconds. `as_of` (v2) is the time when the board was computed, and `Age` its age in seconds. Responses have an ETag.';
+const DESCRIPTION = `The best traders of a time frame, by PnL, ROI, win rate, number of markets or volume. Filters choose the tag, market or
+series in which they traded, and thresholds. \`rank\` counts from the top in either order.
+
+Figures are as of the last refresh of the board: \`as_of\` (v2) is its time, \`Age\` its age in seconds. The pause between
+two refreshes is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Profiles and \`last_trade_at\` are at most 5
+seconds old. With \`market\` or \`series\`, the board is computed for the request and shared for up to 10 seconds. Pages of
+the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted.`;
 
 export const leaderboardV1 = endpoint({
   name: 'leaderboard',
   path: '/v1/analytics/leaderboard',
-  summary: 'Traders by PnL, ROI, win rate or markets, or by volume',
+  summary: 'Leaderboard (v1)',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ traders: z.array(EntryV1), total_count: TOTAL }),
@@ -432,7 +437,7 @@ export const leaderboardV1 = endpoint({
 export const leaderboardV2 = endpoint({
   name: 'leaderboard',
   path: '/v2/analytics/leaderboard',
-  summary: 'Traders by PnL, ROI, win rate or markets, or by volume; amounts as numbers',
+  summary: 'Leaderboard',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({

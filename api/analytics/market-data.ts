@@ -93,9 +93,9 @@ const TraderV1 = z.object({
 export const marketData = endpoint({
   name: 'marketTraders',
   path: '/v1/market_data/:id_or_slug',
-  summary: 'Every trader of one market with figures and fills',
-  description:
-    'For the tiers individual and pro. Traders are ordered by address, so new trades do not shift pages. `/v1/markets/:id` has the top earners. Long pages are streamed.',
+  summary: 'Traders of a market',
+  description: `Every trader of a market with their figures and fills, for the tiers individual and pro. \`/v1/markets/:id\` has only the
+top earners. Traders are ordered by address, so new trades do not shift pages.`,
   parameters: Parameters,
   answer: z.object({
     market: MarketV1,

@@ -90,9 +90,9 @@ export const TradeV2 = z.object({
 export const marketTradesV2 = endpoint({
   name: 'marketTrades',
   path: '/v2/markets/:id/trades',
-  summary: 'Matches of one market',
-  description:
-    'Every final match once, with the fill of its taker, newest first unless `order=asc`. The order is fixed, so pages never repeat or omit a match while trades arrive.',
+  summary: 'Trades of a market',
+  description: `Every final match of a market once, with the fill of its taker, newest first unless \`order=asc\`. The order is fixed, so
+pages never repeat or omit a match while trades arrive.`,
   parameters: Parameters,
   answer: z.object({
     trades: z.array(TradeV2),

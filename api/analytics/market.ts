@@ -153,15 +153,18 @@ const AnswerV2 = z.object({
   ...totalsSchema(usd, ProfileV2),
 });
 
-const DESCRIPTION =
-  'Totals over all traders, and up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing. A reused slug means the newest market. `/v1/market_data` has every trader.';
+const DESCRIPTION = `A market with its volume, numbers of traders and winners, and top earners; v2 adds its price and open interest. Top
+earners are up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. \`/v1/market_data\` has
+every trader.
+
+A condition id also finds a market without a listing. A reused slug means the newest market.`;
 
 const Parameters = z.object({ id: marketKey.describe('market id, condition id or slug') });
 
 export const marketDetailV1 = endpoint({
   name: 'market',
   path: '/v1/markets/:id',
-  summary: 'One market with its totals and top earners',
+  summary: 'Market (v1)',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: AnswerV1,
@@ -180,7 +183,7 @@ export const marketDetailV1 = endpoint({
 export const marketDetailV2 = endpoint({
   name: 'market',
   path: '/v2/markets/:id',
-  summary: 'One market with its price, totals and top earners, amounts as numbers',
+  summary: 'Market',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: AnswerV2,

@@ -150,9 +150,14 @@ const Entry = z.object({
 export const marketsV2 = endpoint({
   name: 'markets',
   path: '/v2/markets',
-  summary: 'Markets by volume, traders, change, age or end',
-  description:
-    'Every market with a match. Prices, figures, status and resolutions are as of the last refresh (`as_of`), which runs every 5 to 30 seconds. Texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. Pages of the same refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted. With `q`, a page can have fewer than `limit` markets although others follow: `next_cursor` says so.',
+  summary: 'Markets',
+  description: `Every market with a match, sorted by volume, traders, price change, age or end, with filters by words, tag, series, event
+and status.
+
+Prices, figures, status and resolutions are as of the last refresh (\`as_of\`), which runs every 5 to 30 seconds. Texts are
+at most five seconds old. The 24 hours begin at a whole minute. Ties are ordered by condition id. Pages of the same
+refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted. With \`q\`, a page
+can have fewer than \`limit\` markets although others follow: \`next_cursor\` says so.`,
   parameters: Parameters,
   answer: z.object({
     as_of: text(

@@ -43,12 +43,12 @@ ${FEW_ROWS}`;
 }
 
 const DESCRIPTION =
-  'Every fill, oldest first unless `order=desc`. The list of an address without fills in the market is empty.';
+  'Every fill of a trader in one market, oldest first unless `order=desc`. The list of an address without fills in the market is empty.';
 
 export const ordersV1 = endpoint({
   name: 'traderOrders',
   path: '/v1/traders/:address/markets/:id/orders',
-  summary: 'Fills of one trader in one market',
+  summary: 'Fills of a trader in a market (v1)',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ orders: z.array(FillV1) }),
@@ -60,7 +60,7 @@ export const ordersV1 = endpoint({
 export const ordersV2 = endpoint({
   name: 'traderOrders',
   path: '/v2/traders/:address/markets/:id/orders',
-  summary: 'Fills of one trader in one market, amounts as numbers',
+  summary: 'Fills of a trader in a market',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ orders: z.array(FillV2) }),

@@ -35,9 +35,9 @@ GROUP BY trader, ${POINT}`;
 export const pnlLines = endpoint({
   name: 'pnlLines',
   path: '/v2/analytics/pnl_lines',
-  summary: 'PnL over time of several traders',
-  description:
-    'The points up to the current hour, oldest first, of each trader in the order of `traders`.',
+  summary: 'PnL lines of several traders',
+  description: `The PnL of several traders over time, for a chart: points up to the current hour, oldest first, of each trader in the
+order of \`traders\`.`,
   parameters: z.object({
     traders: addresses(TRADERS_MAX)
       .optional()

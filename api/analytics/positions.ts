@@ -225,9 +225,15 @@ export const positionTotals = {
 export const positionsV2 = endpoint({
   name: 'traderPositions',
   path: '/v2/traders/:address/positions',
-  summary: 'Positions of one trader, at average price and mark',
-  description:
-    'Holdings with their cost and their value at the mark of the market, which is its newest final match, or its payout once resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` returns 100 at once. Sorted by `age`, entries do not move; sorted by `last_trade`, they move only when they are traded. With `status=open`, positions that are closed or opened meanwhile leave or join the list, and nothing is repeated. Ties are broken by condition id. `totals` cover all pages. Shares that moved without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.',
+  summary: 'Positions of a trader',
+  description: `What a trader holds and held: shares, average price, cost, and value at the mark of the market, which is its newest final
+match, or its payout once resolved. \`totals\` cover all pages. Shares that moved without a fill of the version 2 exchange
+are not seen.
+
+\`value\` and \`pnl\` change with every match, so an entry that moves between two pages can be repeated or omitted;
+\`limit=100\` returns 100 at once. Sorted by \`age\`, entries do not move; sorted by \`last_trade\`, they move only when they
+are traded. With \`status=open\`, positions that are closed or opened meanwhile leave or join the list, and nothing is
+repeated. Ties are ordered by condition id. The list of an unknown address is empty.`,
   parameters: Parameters,
   answer: z.object({
     positions: z.array(PositionV2),

@@ -423,9 +423,23 @@ function profileWords(profile: Pick<Profile, 'name' | 'x_username'>): readonly s
 export const search = endpoint({
   name: 'search',
   path: '/v2/search',
-  summary: 'Find markets and traders by words, names, ids, addresses or URLs',
-  description:
-    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of polymarket.com or of the page, also with text around it). Finds traders by name, account on X (also `@account`), the beginning of the address, and its beginning and end (`0x1234…abcd`). All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Among equally relevant results, open markets come first, by volume, then the others, the newest end first; traders are ordered by number of fills. If the query is the URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the first 5,000 of that order are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.',
+  summary: 'Search',
+  description: `Markets and traders that match words, names, ids, addresses or URLs, with tolerance for typos. Markets are found by words
+of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of
+polymarket.com or of the page, also with text around it). Traders are found by name, account on X (also \`@account\`), the
+beginning of the address, and its beginning and end (\`0x1234…abcd\`).
+
+All words must match; the last one may be a prefix. Letter case, accents and punctuation are ignored. A word of four
+letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Exact names come
+first, then results with all words as typed, then with the last word as a prefix. Among equally
+relevant results, open markets come first, by volume, then the others, the newest end first; traders are ordered by number
+of fills.
+
+Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. If the query is the
+URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the
+results that it identifies are returned. If more than 1,000 entries have all words, those among the first 5,000
+of that order are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names
+of traders are usually less than ten seconds old, at most a minute.`,
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,

@@ -125,13 +125,17 @@ const EntryV2 = z.object({
 });
 
 const TOTAL = count('markets that match the query, on all pages');
-const DESCRIPTION =
-  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
+const DESCRIPTION = `The markets in which a trader traded, with their PnL, volume and ROI in each, newest trade first. \`include_orders=true\`
+adds the fills (tiers individual and pro).
+
+\`order=asc\` is the exact reverse; ties are ordered by condition id. A market that is traded between two pages moves to the
+front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing
+is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.`;
 
 export const traderMarketsV1 = endpoint({
   name: 'traderMarkets',
   path: '/v1/traders/:address/markets',
-  summary: 'Markets of one trader',
+  summary: 'Markets of a trader (v1)',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ history: z.array(EntryV1), total_count: TOTAL }),
@@ -153,7 +157,7 @@ export const traderMarketsV1 = endpoint({
 export const traderMarketsV2 = endpoint({
   name: 'traderMarkets',
   path: '/v2/traders/:address/markets',
-  summary: 'Markets of one trader, amounts as numbers, with results',
+  summary: 'Markets of a trader',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({

@@ -180,8 +180,14 @@ const PointV2 = z.object({
 export const traderPnlV2 = endpoint({
   name: 'traderPnl',
   path: '/v2/traders/:address/pnl',
-  summary: 'Realised and unrealised PnL of one trader over time',
-  description: `Points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest first, at most ${POINTS_MAX}; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, PnL changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.`,
+  summary: 'PnL of a trader',
+  description: `A trader's realised and unrealised PnL over time: points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest
+first, at most ${POINTS_MAX}; more return 400. A point covers the blocks before its time and values each position at the
+last match of its market before that time. A resolution realises its payout. Between two points, PnL changes exactly by
+the realised PnL plus the change of unrealised PnL. Deposits and withdrawals are not included.
+
+Only the last point changes, until its interval has passed and its blocks are final. For a trader without fills, all
+points are 0.`,
   parameters: Parameters,
   answer: z.object({ points: z.array(PointV2) }),
   list: 'points',

@@ -99,9 +99,11 @@ const TradeV2 = z.object({
 export const traderTradesV2 = endpoint({
   name: 'traderTrades',
   path: '/v2/traders/:address/trades',
-  summary: 'Fills of one trader in all markets',
-  description:
-    'Every final fill, newest first unless `order=asc`. The order is fixed, so pages never repeat or omit a fill while trades arrive. Settlements are not trades; `/v2/traders/:address/positions?status=resolved` has them. The list of an unknown address is empty.',
+  summary: 'Trades of a trader',
+  description: `Every final fill of a trader in all markets, newest first unless \`order=asc\`. Settlements are not trades;
+\`/v2/traders/:address/positions?status=resolved\` has them.
+
+The order is fixed, so pages never repeat or omit a fill while trades arrive. The list of an unknown address is empty.`,
   parameters: Parameters,
   answer: z.object({
     trades: z.array(TradeV2),

@@ -47,9 +47,9 @@ const AnswerV1 = z.object({
 export const traderV1 = endpoint({
   name: 'trader',
   path: '/v1/traders/:address',
-  summary: 'One trader: profile, tags, six windows',
-  description:
-    'Windows end now and are exact to the second. `top_tags` are up to 20 tags of the last 30 days, ranked by PnL, then volume.',
+  summary: 'Trader (v1)',
+  description: `A trader's profile, and PnL, volume, ROI and win rate of six time windows and of their tags. Windows end now and are exact
+to the second. \`top_tags\` are up to 20 tags of the last 30 days, ranked by PnL, then volume.`,
   parameters: ParametersV1,
   answer: AnswerV1,
   problems: ['not_found'],
@@ -148,9 +148,13 @@ const AnswerV2 = z.object({
 export const traderV2 = endpoint({
   name: 'trader',
   path: '/v2/traders/:address',
-  summary: 'One trader: profile, balance, tier, weighted volume, top tags',
-  description:
-    'By address, or by `@` and the exact name or account on X; letter case and spaces are ignored, and of several traders with the name it is the one with the most fills. `top_tags` are up to 5 tags of the last 30 days, ranked by PnL, then volume. In `weighted_volume`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.',
+  summary: 'Trader',
+  description: `A trader's profile, balance, taker tier and weighted volume, and the figures of their tags. The trader is
+given by address, or by \`@\` and the exact name or account on X. \`top_tags\` are up to 5 tags of
+the last 30 days, ranked by PnL, then volume. \`POST /v2/traders/batch\` has time windows.
+
+Letter case and spaces of a name are ignored, and of several traders with the name it is the one with the most fills. In
+\`weighted_volume\`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.`,
   parameters: ParametersV2,
   answer: AnswerV2,
   problems: ['not_found'],

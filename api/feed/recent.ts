@@ -83,8 +83,13 @@ const Answer = z.object({
 export const recentMatches = endpoint({
   name: 'recentMatches',
   path: '/v2/recent_matches',
-  summary: 'Recent events of the order feed, as JSON',
-  description: `The events that \`/v1/stream/orders\` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Each process reads two pages at a time for an account or visitor; up to 20 more wait, and others get a 429. Unknown parameters return 400.`,
+  summary: 'Recent matches',
+  description: `The order feed without an open stream: the events that \`/v1/stream/orders\` would send up to now, as JSON. These are
+matches when they are first seen, including pending ones, and later events about them. \`from\` is a cursor or a time within
+the last 72 hours, unless the operator chose another time. Unknown parameters return 400.
+
+A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Each process reads two
+pages at a time for an account or visitor; up to 20 more wait, and others get a 429.`,
   parameters: Parameters,
   answer: Answer,
   problems: ['not_found'],

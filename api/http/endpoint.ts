@@ -95,8 +95,9 @@ type Definition<
   readonly method?: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** Path parameters start with a colon: `/v1/traders/:address`. */
   readonly path: `/${string}`;
+  /** A short title: a noun if the operation only reads. */
   readonly summary: string;
-  /** What a client must know in addition to the fields; Markdown. */
+  /** What it is for and what it returns, then rules, then ages and edge cases in a paragraph of their own; Markdown. */
   readonly description: string;
   /** Path and query parameters. */
   readonly parameters: Parameters;

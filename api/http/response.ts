@@ -41,6 +41,7 @@ const CONTENT_TYPES = {
   json: 'application/json; charset=utf-8',
   csv: 'text/csv; charset=utf-8',
   html: 'text/html; charset=utf-8',
+  css: 'text/css; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
   text: 'text/plain; charset=utf-8',
 } as const;

@@ -91,8 +91,8 @@ const TierView = z
 const me = endpoint({
   name: 'me',
   path: '/v2/user/me',
-  summary: 'Your account and its limits',
-  description: "The account, the key of this request, and its tier's limits.",
+  summary: 'Your account',
+  description: 'Your account: its name, the key of this request, and the limits of its tier.',
   parameters: z.object({}),
   answer: z.object({ account: Account, key: KeyView, tier: TierView }),
   problems: [],
@@ -107,10 +107,11 @@ const me = endpoint({
 const telemetry = endpoint({
   name: 'telemetry',
   path: '/v2/user/telemetry',
-  summary: "Today's usage of the account",
-  description:
-    'Counts for this UTC day over all keys of the account and all api processes. Requests to other ' +
-    'processes appear after about a second. Counts reset at midnight UTC.',
+  summary: 'Usage today',
+  description: `What your account used of its limits on this UTC day, over all its keys: requests, seconds of event streams, open event
+streams.
+
+Requests to other api processes appear after about a second.`,
   parameters: z.object({}),
   answer: z.object({
     account: Account,
@@ -163,8 +164,9 @@ const telemetry = endpoint({
 const tiers = endpoint({
   name: 'tiers',
   path: '/v2/tiers',
-  summary: 'The tiers and their limits',
-  description: 'The limits of each tier.',
+  summary: 'Tiers',
+  description:
+    'The limits of each tier: requests, event streams, managed streams and their filters.',
   parameters: z.object({}),
   answer: z.object({ tiers: z.array(TierView) }),
   problems: [],
@@ -189,9 +191,8 @@ const Path = z.object({ id: keyId.describe('id of a key of the account') });
 const listKeys = endpoint({
   name: 'keys',
   path: '/v2/user/keys',
-  summary: 'The API keys of the account',
-  description:
-    'All keys of the account, newest first. The list has their ids, never the keys themselves.',
+  summary: 'API keys',
+  description: 'All API keys of your account, newest first: their ids, never the keys themselves.',
   parameters: z.object({}),
   answer: z.object({
     keys: z.array(KeyView),
@@ -212,10 +213,11 @@ const createKey = endpoint({
   path: '/v2/user/keys',
   status: 201,
   summary: 'Create an API key',
-  description:
-    'The new key has the account and tier of the key of this request and expires no later. Store `key`: only ' +
-    'this response shows it, and a retry with the same `Idempotency-Key`. Each api process refuses more valid keys than ' +
-    'the `max_keys` of the tier, but keys that several processes create at the same moment can exceed it.',
+  description: `Returns a new key of your account, of the tier of the key of this request, which expires no later than that one. Store
+\`key\`: only this response shows it, and a retry with the same \`Idempotency-Key\`.
+
+Each api process refuses more valid keys than the \`max_keys\` of the tier, but keys that several processes create at the
+same moment can exceed it.`,
   parameters: z.object({}),
   body: z.strictObject({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
   answer: KeyView.extend({
@@ -247,9 +249,11 @@ const updateKey = endpoint({
   name: 'updateKey',
   method: 'patch',
   path: '/v2/user/keys/:id',
-  summary: 'Change the label or the expiry of an API key',
-  description:
-    'Omitted members keep their values. A revoked key cannot be changed. An expired key becomes valid again only while the account has fewer valid keys than its tier allows.',
+  summary: 'Change an API key',
+  description: `Changes the label or the expiry of an API key; omitted members keep their values.
+
+A revoked key cannot be changed. An expired key becomes valid again only while the account has fewer valid keys than its
+tier allows.`,
   parameters: Path,
   body: KeyChange,
   answer: KeyView,
@@ -289,9 +293,9 @@ const deleteKey = endpoint({
   method: 'delete',
   path: '/v2/user/keys/:id',
   summary: 'Revoke an API key',
-  description:
-    'Revokes the key for good and ends its open streams in every process within a second. The key of this ' +
-    'request can be revoked, too. A revoked key stays in the list. Revoking it again returns 404.',
+  description: `Revokes an API key for good and ends its open streams in every process within a second.
+
+The key of this request can be revoked, too. A revoked key stays in the list. Revoking it again returns 404.`,
   parameters: Path,
   answer: z.object({ id: KeyView.shape.id }),
   problems: ['not_found'],

@@ -227,10 +227,10 @@ const RESUMED: Parameter = {
 const ORDERS: Operation = {
   operationId: 'feed',
   tags: ['v1'],
-  summary: 'Every match when it is first seen, as Server-Sent Events',
-  description: `An open event stream: \`event: order\` with one match in \`data:\`, seconds before its
-block is final. The default is the compact form, \`[tx_hash, timestamp, market, taker order, maker orders]\`.
-With \`format=json\`, a match is an object with named fields. Filters are combined with AND, the values
+  summary: 'Order feed',
+  description: `Every match when it is first seen, seconds before its block is final, as Server-Sent Events:
+\`event: order\` with one match in \`data:\`. The default is the compact form,
+\`[tx_hash, timestamp, market, taker order, maker orders]\`. With \`format=json\`, a match is an object with named fields. Filters are combined with AND, the values
 of a list with OR. Bounds are inclusive. The tag \`sports\` excludes markets tagged \`esports\`; \`all\` means
 no filter.
 
@@ -245,9 +245,9 @@ ${DELIVERY}`,
 const LISTEN: Operation = {
   operationId: 'stream',
   tags: ['streams'],
-  summary: 'Listen to a stream, as Server-Sent Events',
-  description: `An open event stream: \`event: tx\` with one live transaction in \`data:\`, seconds before
-its block is final. A changed filter applies to later events. The response ends when the stream is
+  summary: 'Events of a stream',
+  description: `The matches of a managed stream when they are first seen, seconds before their block is final, as
+Server-Sent Events: \`event: tx\` with one live transaction in \`data:\`. A changed filter applies to later events. The response ends when the stream is
 deleted or disabled.
 
 ${DELIVERY}`,

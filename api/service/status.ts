@@ -109,9 +109,11 @@ type Status = z.output<typeof Status>;
 export const status = endpoint({
   name: 'status',
   path: '/v2/status',
-  summary: 'Age of the feed, blocks, analytics and leaderboards',
-  description:
-    'Read at most once a second for all clients. `/readyz` returns 503 while an age is above its maximum or a process is not ready.',
+  summary: 'Status',
+  description: `How current the data is: the ages of feed, final blocks, analytics and leaderboards, and which processes are ready.
+\`/readyz\` returns 503 while an age is above its maximum or a process is not ready.
+
+The status is read at most once a second for all clients.`,
   parameters: z.object({}),
   answer: Status,
   problems: [],

@@ -76,8 +76,8 @@ const listStreams = endpoint({
   name: 'streams',
   method: 'get',
   path: '/streams',
-  summary: 'List the streams of this account',
-  description: 'Oldest first.',
+  summary: 'Streams',
+  description: 'The managed streams of your account with their filters, oldest first.',
   parameters: z.object({}),
   answer: z.object({ data: z.array(Stream), total_count: TotalCount }),
   problems: [],
@@ -92,11 +92,12 @@ const createStream = endpoint({
   method: 'post',
   path: '/streams',
   status: 201,
-  summary: 'Create a stream with stored filters',
-  description: `A match is delivered if every non-empty list has an entry that matches it. Slugs are
-lower-cased, duplicates are removed, and markets are stored as condition ids. The quotas \`max_streams\`,
-\`max_naked_streams\` (streams without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and
-\`max_filter_series\` depend on the tier.`,
+  summary: 'Create a stream',
+  description: `Stores a filter under a name; listen to it with \`GET /streams/{id}\`. A match is delivered if every non-empty list has an
+entry that matches it. The quotas \`max_streams\`, \`max_naked_streams\` (streams without any filter), \`max_filter_addrs\`,
+\`max_filter_tags\` and \`max_filter_series\` depend on the tier.
+
+Slugs are lower-cased, duplicates are removed, and markets are stored as condition ids.`,
   parameters: z.object({}),
   body: NewStream,
   answer: Stream,
@@ -109,9 +110,9 @@ const updateSubscription = endpoint({
   name: 'updateSubscription',
   method: 'put',
   path: '/streams/:id/subscription',
-  summary: 'Replace the filters of a stream',
-  description: `Listeners stay connected. The new filters apply within a second in every process. An
-omitted list keeps its entries, an empty list is cleared.`,
+  summary: 'Change the filter of a stream',
+  description: `Changes what a stream delivers while its listeners stay connected, within a second in every process. An omitted list keeps
+its entries, an empty list is cleared.`,
   parameters: StreamId,
   body: Subscription,
   answer: Stream,
@@ -124,8 +125,9 @@ const readMeta = endpoint({
   name: 'streamMeta',
   method: 'get',
   path: '/streams/:id/meta',
-  summary: 'Get a stream without listening to it',
-  description: 'The same object as in the list.',
+  summary: 'Stream',
+  description:
+    'A stream as in the list, with its filter and the number of its listeners, without listening to it.',
   parameters: StreamId,
   answer: Stream,
   problems: ['not_found'],
@@ -137,8 +139,8 @@ const updateMeta = endpoint({
   method: 'put',
   path: '/streams/:id/meta',
   summary: 'Rename, enable or disable a stream',
-  description: `Omitted members keep their values. Disabling a stream disconnects its listeners. Until it
-is enabled again, listening returns 403 \`stream_disabled\`.`,
+  description: `Changes the name of a stream, or whether it can be listened to; omitted members keep their values. Disabling a stream
+disconnects its listeners. Until it is enabled again, listening returns 403 \`stream_disabled\`.`,
   parameters: StreamId,
   body: Meta,
   answer: Stream,
@@ -152,7 +154,8 @@ const deleteStream = endpoint({
   method: 'delete',
   path: '/streams/:id',
   summary: 'Delete a stream',
-  description: 'Its listeners get `event: end` with the reason `stream_deleted`.',
+  description:
+    'Deletes a stream for good. Its listeners get `event: end` with the reason `stream_deleted`.',
   parameters: StreamId,
   answer: z.object({ id: text('id of the deleted stream', ID_EXAMPLE) }),
   problems: ['not_found'],
@@ -166,8 +169,9 @@ const listSessions = endpoint({
   name: 'sessions',
   method: 'get',
   path: '/sessions',
-  summary: 'List the open event streams of this account',
-  description: 'Sessions of managed streams and the order feed in all processes, oldest first.',
+  summary: 'Open sessions',
+  description:
+    'The open event streams of your account in all processes, of managed streams and the order feed, oldest first.',
   parameters: z.object({}),
   answer: z.object({
     data: z.array(Session),
@@ -189,8 +193,8 @@ const listEndedSessions = endpoint({
   name: 'endedSessions',
   method: 'get',
   path: '/sessions/history',
-  summary: 'List the ended event streams of this account',
-  description: `Newest first. The last ${HISTORY_LIMIT_MAX} are kept for 30 days.`,
+  summary: 'Ended sessions',
+  description: `The ended event streams of your account, newest first, with the reason of each end. The last ${HISTORY_LIMIT_MAX} are kept for 30 days.`,
   parameters: z.object({
     limit: integer(1, HISTORY_LIMIT_MAX)
       .default(HISTORY_LIMIT_DEFAULT)

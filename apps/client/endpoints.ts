@@ -77,9 +77,15 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/analytics/leaderboard`: Traders by PnL, ROI, win rate or markets, or by volume; amounts as numbers.
+   * `GET /v2/analytics/leaderboard`
    *
-   * A board is refreshed five seconds after its last refresh, or after four times the duration of that refresh if this is longer. So boards that take less than a second are never older than 10 seconds. The pause is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh; profiles and `last_trade_at` are at most 5 seconds old. Pages of the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, the board is summed from the bookings for the request and shared for up to 10 seconds. `as_of` (v2) is the time when the board was computed, and `Age` its age in seconds. Responses have an ETag.
+   * The best traders of a time frame, by PnL, ROI, win rate, number of markets or volume. Filters choose the tag, market or
+   * series in which they traded, and thresholds. `rank` counts from the top in either order.
+   *
+   * Figures are as of the last refresh of the board: `as_of` (v2) is its time, `Age` its age in seconds. The pause between
+   * two refreshes is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Profiles and `last_trade_at` are at most 5
+   * seconds old. With `market` or `series`, the board is computed for the request and shared for up to 10 seconds. Pages of
+   * the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted.
    */
   leaderboard(
     query: LeaderboardQuery = {},
@@ -89,27 +95,41 @@ export class Endpoints {
   }
 
   /**
-   * `POST /v2/traders/batch`: Profile, balance, tier, windows and position totals of up to 100 traders.
+   * `POST /v2/traders/batch`
    *
-   * In the order of the addresses. Windows end now and are exact to the second. Only `/v2/traders/:address` has tags and weighted volume, because they need every market of a trader. Addresses without trades and without a public profile are in `unknown`. The request stores nothing, so an `Idempotency-Key` has no effect.
+   * Up to 100 traders side by side, in the order of the addresses: profile, balance, tier, time windows and position totals.
+   * Windows end now and are exact to the second. Tags and weighted volume are only in `/v2/traders/:address`.
+   *
+   * Addresses without trades and without a public profile are in `unknown`. The request stores nothing, so an
+   * `Idempotency-Key` has no effect.
    */
   traders(body: TradersBody, options?: CallOptions): Promise<Traders> {
     return this.http.call('POST', '/v2/traders/batch', { body }, options);
   }
 
   /**
-   * `GET /v2/traders/:address`: One trader: profile, balance, tier, weighted volume, top tags.
+   * `GET /v2/traders/:address`
    *
-   * By address, or by `@` and the exact name or account on X; letter case and spaces are ignored, and of several traders with the name it is the one with the most fills. `top_tags` are up to 5 tags of the last 30 days, ranked by PnL, then volume. In `weighted_volume`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.
+   * A trader's profile, balance, taker tier and weighted volume, and the figures of their tags. The trader is
+   * given by address, or by `@` and the exact name or account on X. `top_tags` are up to 5 tags of
+   * the last 30 days, ranked by PnL, then volume. `POST /v2/traders/batch` has time windows.
+   *
+   * Letter case and spaces of a name are ignored, and of several traders with the name it is the one with the most fills. In
+   * `weighted_volume`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.
    */
   trader(address: string, query: TraderQuery = {}, options?: CallOptions): Promise<Trader> {
     return this.http.call('GET', `/v2/traders/${segment(address)}`, { query }, options);
   }
 
   /**
-   * `GET /v2/traders/:address/markets`: Markets of one trader, amounts as numbers, with results.
+   * `GET /v2/traders/:address/markets`
    *
-   * Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.
+   * The markets in which a trader traded, with their PnL, volume and ROI in each, newest trade first. `include_orders=true`
+   * adds the fills (tiers individual and pro).
+   *
+   * `order=asc` is the exact reverse; ties are ordered by condition id. A market that is traded between two pages moves to the
+   * front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing
+   * is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.
    */
   traderMarkets(
     address: string,
@@ -120,9 +140,16 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/traders/:address/positions`: Positions of one trader, at average price and mark.
+   * `GET /v2/traders/:address/positions`
    *
-   * Holdings with their cost and their value at the mark of the market, which is its newest final match, or its payout once resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` returns 100 at once. Sorted by `age`, entries do not move; sorted by `last_trade`, they move only when they are traded. With `status=open`, positions that are closed or opened meanwhile leave or join the list, and nothing is repeated. Ties are broken by condition id. `totals` cover all pages. Shares that moved without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.
+   * What a trader holds and held: shares, average price, cost, and value at the mark of the market, which is its newest final
+   * match, or its payout once resolved. `totals` cover all pages. Shares that moved without a fill of the version 2 exchange
+   * are not seen.
+   *
+   * `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted;
+   * `limit=100` returns 100 at once. Sorted by `age`, entries do not move; sorted by `last_trade`, they move only when they
+   * are traded. With `status=open`, positions that are closed or opened meanwhile leave or join the list, and nothing is
+   * repeated. Ties are ordered by condition id. The list of an unknown address is empty.
    */
   traderPositions(
     address: string,
@@ -133,9 +160,12 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/traders/:address/trades`: Fills of one trader in all markets.
+   * `GET /v2/traders/:address/trades`
    *
-   * Every final fill, newest first unless `order=asc`. The order is fixed, so pages never repeat or omit a fill while trades arrive. Settlements are not trades; `/v2/traders/:address/positions?status=resolved` has them. The list of an unknown address is empty.
+   * Every final fill of a trader in all markets, newest first unless `order=asc`. Settlements are not trades;
+   * `/v2/traders/:address/positions?status=resolved` has them.
+   *
+   * The order is fixed, so pages never repeat or omit a fill while trades arrive. The list of an unknown address is empty.
    */
   traderTrades(
     address: string,
@@ -146,9 +176,15 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/traders/:address/pnl`: Realised and unrealised PnL of one trader over time.
+   * `GET /v2/traders/:address/pnl`
    *
-   * Points at the ends of hours or days (UTC) from `from` to `to`, oldest first, at most 744; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, PnL changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.
+   * A trader's realised and unrealised PnL over time: points at the ends of hours or days (UTC) from `from` to `to`, oldest
+   * first, at most 744; more return 400. A point covers the blocks before its time and values each position at the
+   * last match of its market before that time. A resolution realises its payout. Between two points, PnL changes exactly by
+   * the realised PnL plus the change of unrealised PnL. Deposits and withdrawals are not included.
+   *
+   * Only the last point changes, until its interval has passed and its blocks are final. For a trader without fills, all
+   * points are 0.
    */
   traderPnl(
     address: string,
@@ -159,9 +195,9 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/traders/:address/markets/:id/orders`: Fills of one trader in one market, amounts as numbers.
+   * `GET /v2/traders/:address/markets/:id/orders`
    *
-   * Every fill, oldest first unless `order=desc`. The list of an address without fills in the market is empty.
+   * Every fill of a trader in one market, oldest first unless `order=desc`. The list of an address without fills in the market is empty.
    */
   traderOrders(
     address: string,
@@ -178,9 +214,9 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/traders/:address/hourly_stats`: Hourly sums of one trader, with cost basis and fees.
+   * `GET /v2/traders/:address/hourly_stats`
    *
-   * Newest hour first unless `order=asc`. Hours without activity are omitted.
+   * What a trader did in each hour: PnL, volume, markets and wins; v2 adds cost basis and fees. Newest hour first unless `order=asc`. Hours without activity are omitted.
    */
   traderHours(
     address: string,
@@ -191,18 +227,28 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/markets/:id`: One market with its price, totals and top earners, amounts as numbers.
+   * `GET /v2/markets/:id`
    *
-   * Totals over all traders, and up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing. A reused slug means the newest market. `/v1/market_data` has every trader.
+   * A market with its volume, numbers of traders and winners, and top earners; v2 adds its price and open interest. Top
+   * earners are up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. `/v1/market_data` has
+   * every trader.
+   *
+   * A condition id also finds a market without a listing. A reused slug means the newest market.
    */
   market(id: string, options?: CallOptions): Promise<Market> {
     return this.http.call('GET', `/v2/markets/${segment(id)}`, {}, options);
   }
 
   /**
-   * `GET /v2/markets`: Markets by volume, traders, change, age or end.
+   * `GET /v2/markets`
    *
-   * Every market with a match. Prices, figures, status and resolutions are as of the last refresh (`as_of`), which runs every 5 to 30 seconds. Texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. Pages of the same refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted. With `q`, a page can have fewer than `limit` markets although others follow: `next_cursor` says so.
+   * Every market with a match, sorted by volume, traders, price change, age or end, with filters by words, tag, series, event
+   * and status.
+   *
+   * Prices, figures, status and resolutions are as of the last refresh (`as_of`), which runs every 5 to 30 seconds. Texts are
+   * at most five seconds old. The 24 hours begin at a whole minute. Ties are ordered by condition id. Pages of the same
+   * refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted. With `q`, a page
+   * can have fewer than `limit` markets although others follow: `next_cursor` says so.
    */
   markets(
     query: MarketsQuery = {},
@@ -212,18 +258,24 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/analytics/pnl_lines`: PnL over time of several traders.
+   * `GET /v2/analytics/pnl_lines`
    *
-   * The points up to the current hour, oldest first, of each trader in the order of `traders`.
+   * The PnL of several traders over time, for a chart: points up to the current hour, oldest first, of each trader in the
+   * order of `traders`.
    */
   pnlLines(query: PnlLinesQuery = {}, options?: CallOptions): Promise<PnlLines> {
     return this.http.call('GET', '/v2/analytics/pnl_lines', { query }, options);
   }
 
   /**
-   * `GET /v2/markets/:id/candles`: Candles of one market.
+   * `GET /v2/markets/:id/candles`
    *
-   * Prices of the first outcome, oldest first; the price of the second is 1,000,000 minus that. Intervals begin at multiples of their length in UTC, so a day begins at midnight. Candles run from the first match until now, or until the resolution of the market. A candle without a match has the previous close and `is_empty`. At most 1500 candles. The last candle changes until its interval has passed and its blocks are final.
+   * The prices and volume of a market over time, for a chart, oldest first: at most 1500 candles, from the first
+   * match until now, or until the resolution of the market. Prices are those of the first outcome; the price of the second is
+   * 1,000,000 minus that. Intervals begin at multiples of their length in UTC, so a day begins at midnight.
+   *
+   * A candle without a match has the previous close and `is_empty`. The last candle changes until its interval has passed and
+   * its blocks are final.
    */
   marketCandles(
     id: string,
@@ -234,9 +286,10 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/markets/:id/trades`: Matches of one market.
+   * `GET /v2/markets/:id/trades`
    *
-   * Every final match once, with the fill of its taker, newest first unless `order=asc`. The order is fixed, so pages never repeat or omit a match while trades arrive.
+   * Every final match of a market once, with the fill of its taker, newest first unless `order=asc`. The order is fixed, so
+   * pages never repeat or omit a match while trades arrive.
    */
   marketTrades(
     id: string,
@@ -247,9 +300,13 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/markets/:id/holders`: Who holds the outcomes of one market.
+   * `GET /v2/markets/:id/holders`
    *
-   * Most shares first, ties by address. A trader holds net shares of one outcome. A resolution settles all positions, so a resolved market has no holders. A holder whose shares change between two pages can be repeated or omitted; `limit=100` returns 100 at once.
+   * The traders who hold the outcomes of a market, most shares first, with average price and value. A trader holds net shares
+   * of one outcome. A resolution settles all positions, so a resolved market has no holders.
+   *
+   * Ties are ordered by address. A holder whose shares change between two pages can be repeated or omitted; `limit=100`
+   * returns 100 at once.
    */
   marketHolders(
     id: string,
@@ -260,121 +317,150 @@ export class Endpoints {
   }
 
   /**
-   * `GET /v2/biggest_trades`: The largest matches of the last hours.
+   * `GET /v2/biggest_trades`
    *
-   * Final matches of all markets, largest value without the fee first, then newest first. Each match appears once, with the fill of its taker.
+   * The largest final matches of the last hours in all markets, by value without the fee, then newest first. Each match
+   * appears once, with the fill of its taker.
    */
   biggestTrades(query: BiggestTradesQuery = {}, options?: CallOptions): Promise<BiggestTrades> {
     return this.http.call('GET', '/v2/biggest_trades', { query }, options);
   }
 
   /**
-   * `GET /v2/search`: Find markets and traders by words, names, ids, addresses or URLs.
+   * `GET /v2/search`
    *
-   * Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of polymarket.com or of the page, also with text around it). Finds traders by name, account on X (also `@account`), the beginning of the address, and its beginning and end (`0x1234…abcd`). All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix. Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. Among equally relevant results, open markets come first, by volume, then the others, the newest end first; traders are ordered by number of fills. If the query is the URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, those among the first 5,000 of that order are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names of traders are usually less than ten seconds old, at most a minute.
+   * Markets and traders that match words, names, ids, addresses or URLs, with tolerance for typos. Markets are found by words
+   * of the question and of the titles and slugs of market and event, by id, condition id, id of a token, and URL (of
+   * polymarket.com or of the page, also with text around it). Traders are found by name, account on X (also `@account`), the
+   * beginning of the address, and its beginning and end (`0x1234…abcd`).
+   *
+   * All words must match; the last one may be a prefix. Letter case, accents and punctuation are ignored. A word of four
+   * letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Exact names come
+   * first, then results with all words as typed, then with the last word as a prefix. Among equally
+   * relevant results, open markets come first, by volume, then the others, the newest end first; traders are ordered by number
+   * of fills.
+   *
+   * Typos are tried for markets if no market has the words as typed, and for traders if nothing has them. If the query is the
+   * URL of a market, a condition id, the id of a token, a slug of several words, or an address or its beginning, only the
+   * results that it identifies are returned. If more than 1,000 entries have all words, those among the first 5,000
+   * of that order are considered, and 1,000 others. Volumes, fills, newest trades, new markets and names
+   * of traders are usually less than ten seconds old, at most a minute.
    */
   search(query: SearchQuery, options?: CallOptions): Promise<Search> {
     return this.http.call('GET', '/v2/search', { query }, options);
   }
 
   /**
-   * `GET /v2/user/me`: Your account and its limits.
+   * `GET /v2/user/me`
    *
-   * The account, the key of this request, and its tier's limits.
+   * Your account: its name, the key of this request, and the limits of its tier.
    */
   me(options?: CallOptions): Promise<Me> {
     return this.http.call('GET', '/v2/user/me', {}, options);
   }
 
   /**
-   * `GET /v2/user/telemetry`: Today's usage of the account.
+   * `GET /v2/user/telemetry`
    *
-   * Counts for this UTC day over all keys of the account and all api processes. Requests to other processes appear after about a second. Counts reset at midnight UTC.
+   * What your account used of its limits on this UTC day, over all its keys: requests, seconds of event streams, open event
+   * streams.
+   *
+   * Requests to other api processes appear after about a second.
    */
   telemetry(options?: CallOptions): Promise<Telemetry> {
     return this.http.call('GET', '/v2/user/telemetry', {}, options);
   }
 
   /**
-   * `GET /v2/user/keys`: The API keys of the account.
+   * `GET /v2/user/keys`
    *
-   * All keys of the account, newest first. The list has their ids, never the keys themselves.
+   * All API keys of your account, newest first: their ids, never the keys themselves.
    */
   keys(options?: CallOptions): Promise<Keys> {
     return this.http.call('GET', '/v2/user/keys', {}, options);
   }
 
   /**
-   * `POST /v2/user/keys`: Create an API key.
+   * `POST /v2/user/keys`
    *
-   * The new key has the account and tier of the key of this request and expires no later. Store `key`: only this response shows it, and a retry with the same `Idempotency-Key`. Each api process refuses more valid keys than the `max_keys` of the tier, but keys that several processes create at the same moment can exceed it.
+   * Returns a new key of your account, of the tier of the key of this request, which expires no later than that one. Store
+   * `key`: only this response shows it, and a retry with the same `Idempotency-Key`.
+   *
+   * Each api process refuses more valid keys than the `max_keys` of the tier, but keys that several processes create at the
+   * same moment can exceed it.
    */
   createKey(body: CreateKeyBody, options?: CallOptions): Promise<CreateKey> {
     return this.http.call('POST', '/v2/user/keys', { body }, options);
   }
 
   /**
-   * `PATCH /v2/user/keys/:id`: Change the label or the expiry of an API key.
+   * `PATCH /v2/user/keys/:id`
    *
-   * Omitted members keep their values. A revoked key cannot be changed. An expired key becomes valid again only while the account has fewer valid keys than its tier allows.
+   * Changes the label or the expiry of an API key; omitted members keep their values.
+   *
+   * A revoked key cannot be changed. An expired key becomes valid again only while the account has fewer valid keys than its
+   * tier allows.
    */
   updateKey(id: string, body: UpdateKeyBody, options?: CallOptions): Promise<ApiKey> {
     return this.http.call('PATCH', `/v2/user/keys/${segment(id)}`, { body }, options);
   }
 
   /**
-   * `DELETE /v2/user/keys/:id`: Revoke an API key.
+   * `DELETE /v2/user/keys/:id`
    *
-   * Revokes the key for good and ends its open streams in every process within a second. The key of this request can be revoked, too. A revoked key stays in the list. Revoking it again returns 404.
+   * Revokes an API key for good and ends its open streams in every process within a second.
+   *
+   * The key of this request can be revoked, too. A revoked key stays in the list. Revoking it again returns 404.
    */
   deleteKey(id: string, options?: CallOptions): Promise<DeleteKey> {
     return this.http.call('DELETE', `/v2/user/keys/${segment(id)}`, {}, options);
   }
 
   /**
-   * `GET /v2/tiers`: The tiers and their limits.
+   * `GET /v2/tiers`
    *
-   * The limits of each tier.
+   * The limits of each tier: requests, event streams, managed streams and their filters.
    */
   tiers(options?: CallOptions): Promise<Tiers> {
     return this.http.call('GET', '/v2/tiers', {}, options);
   }
 
   /**
-   * `GET /streams`: List the streams of this account.
+   * `GET /streams`
    *
-   * Oldest first.
+   * The managed streams of your account with their filters, oldest first.
    */
   streams(options?: CallOptions): Promise<Streams> {
     return this.http.call('GET', '/streams', {}, options);
   }
 
   /**
-   * `POST /streams`: Create a stream with stored filters.
+   * `POST /streams`
    *
-   * A match is delivered if every non-empty list has an entry that matches it. Slugs are
-   * lower-cased, duplicates are removed, and markets are stored as condition ids. The quotas `max_streams`,
-   * `max_naked_streams` (streams without any filter), `max_filter_addrs`, `max_filter_tags` and
-   * `max_filter_series` depend on the tier.
+   * Stores a filter under a name; listen to it with `GET /streams/{id}`. A match is delivered if every non-empty list has an
+   * entry that matches it. The quotas `max_streams`, `max_naked_streams` (streams without any filter), `max_filter_addrs`,
+   * `max_filter_tags` and `max_filter_series` depend on the tier.
+   *
+   * Slugs are lower-cased, duplicates are removed, and markets are stored as condition ids.
    */
   createStream(body: CreateStreamBody, options?: CallOptions): Promise<Stream> {
     return this.http.call('POST', '/streams', { body }, options);
   }
 
   /**
-   * `DELETE /streams/:id`: Delete a stream.
+   * `DELETE /streams/:id`
    *
-   * Its listeners get `event: end` with the reason `stream_deleted`.
+   * Deletes a stream for good. Its listeners get `event: end` with the reason `stream_deleted`.
    */
   deleteStream(id: string, options?: CallOptions): Promise<DeleteStream> {
     return this.http.call('DELETE', `/streams/${segment(id)}`, {}, options);
   }
 
   /**
-   * `PUT /streams/:id/subscription`: Replace the filters of a stream.
+   * `PUT /streams/:id/subscription`
    *
-   * Listeners stay connected. The new filters apply within a second in every process. An
-   * omitted list keeps its entries, an empty list is cleared.
+   * Changes what a stream delivers while its listeners stay connected, within a second in every process. An omitted list keeps
+   * its entries, an empty list is cleared.
    */
   updateSubscription(
     id: string,
@@ -385,55 +471,63 @@ export class Endpoints {
   }
 
   /**
-   * `GET /streams/:id/meta`: Get a stream without listening to it.
+   * `GET /streams/:id/meta`
    *
-   * The same object as in the list.
+   * A stream as in the list, with its filter and the number of its listeners, without listening to it.
    */
   streamMeta(id: string, options?: CallOptions): Promise<Stream> {
     return this.http.call('GET', `/streams/${segment(id)}/meta`, {}, options);
   }
 
   /**
-   * `PUT /streams/:id/meta`: Rename, enable or disable a stream.
+   * `PUT /streams/:id/meta`
    *
-   * Omitted members keep their values. Disabling a stream disconnects its listeners. Until it
-   * is enabled again, listening returns 403 `stream_disabled`.
+   * Changes the name of a stream, or whether it can be listened to; omitted members keep their values. Disabling a stream
+   * disconnects its listeners. Until it is enabled again, listening returns 403 `stream_disabled`.
    */
   updateStream(id: string, body: UpdateStreamBody, options?: CallOptions): Promise<Stream> {
     return this.http.call('PUT', `/streams/${segment(id)}/meta`, { body }, options);
   }
 
   /**
-   * `GET /sessions`: List the open event streams of this account.
+   * `GET /sessions`
    *
-   * Sessions of managed streams and the order feed in all processes, oldest first.
+   * The open event streams of your account in all processes, of managed streams and the order feed, oldest first.
    */
   sessions(options?: CallOptions): Promise<Sessions> {
     return this.http.call('GET', '/sessions', {}, options);
   }
 
   /**
-   * `GET /sessions/history`: List the ended event streams of this account.
+   * `GET /sessions/history`
    *
-   * Newest first. The last 1000 are kept for 30 days.
+   * The ended event streams of your account, newest first, with the reason of each end. The last 1000 are kept for 30 days.
    */
   endedSessions(query: EndedSessionsQuery = {}, options?: CallOptions): Promise<EndedSessions> {
     return this.http.call('GET', '/sessions/history', { query }, options);
   }
 
   /**
-   * `GET /v2/status`: Age of the feed, blocks, analytics and leaderboards.
+   * `GET /v2/status`
    *
-   * Read at most once a second for all clients. `/readyz` returns 503 while an age is above its maximum or a process is not ready.
+   * How current the data is: the ages of feed, final blocks, analytics and leaderboards, and which processes are ready.
+   * `/readyz` returns 503 while an age is above its maximum or a process is not ready.
+   *
+   * The status is read at most once a second for all clients.
    */
   status(options?: CallOptions): Promise<Status> {
     return this.http.call('GET', '/v2/status', {}, options);
   }
 
   /**
-   * `GET /v2/recent_matches`: Recent events of the order feed, as JSON.
+   * `GET /v2/recent_matches`
    *
-   * The events that `/v1/stream/orders` would send up to now: matches when they are first seen, including pending ones, and later events about them. The server keeps 72 hours of the feed unless its operator chose another time. A request reads at most 16,384 messages of the feed, and `more` says whether there are others. Each process reads two pages at a time for an account or visitor; up to 20 more wait, and others get a 429. Unknown parameters return 400.
+   * The order feed without an open stream: the events that `/v1/stream/orders` would send up to now, as JSON. These are
+   * matches when they are first seen, including pending ones, and later events about them. `from` is a cursor or a time within
+   * the last 72 hours, unless the operator chose another time. Unknown parameters return 400.
+   *
+   * A request reads at most 16,384 messages of the feed, and `more` says whether there are others. Each process reads two
+   * pages at a time for an account or visitor; up to 20 more wait, and others get a 429.
    */
   recentMatches(query: RecentMatchesQuery = {}, options?: CallOptions): Promise<RecentMatches> {
     return this.http.call('GET', '/v2/recent_matches', { query }, options);
@@ -448,9 +542,15 @@ export class EndpointsV1 {
   }
 
   /**
-   * `GET /v1/analytics/leaderboard`: Traders by PnL, ROI, win rate or markets, or by volume.
+   * `GET /v1/analytics/leaderboard`
    *
-   * A board is refreshed five seconds after its last refresh, or after four times the duration of that refresh if this is longer. So boards that take less than a second are never older than 10 seconds. The pause is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh; profiles and `last_trade_at` are at most 5 seconds old. Pages of the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, the board is summed from the bookings for the request and shared for up to 10 seconds. `as_of` (v2) is the time when the board was computed, and `Age` its age in seconds. Responses have an ETag.
+   * The best traders of a time frame, by PnL, ROI, win rate, number of markets or volume. Filters choose the tag, market or
+   * series in which they traded, and thresholds. `rank` counts from the top in either order.
+   *
+   * Figures are as of the last refresh of the board: `as_of` (v2) is its time, `Age` its age in seconds. The pause between
+   * two refreshes is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Profiles and `last_trade_at` are at most 5
+   * seconds old. With `market` or `series`, the board is computed for the request and shared for up to 10 seconds. Pages of
+   * the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted.
    */
   leaderboard(
     query: LeaderboardQueryV1 = {},
@@ -460,18 +560,24 @@ export class EndpointsV1 {
   }
 
   /**
-   * `GET /v1/traders/:address`: One trader: profile, tags, six windows.
+   * `GET /v1/traders/:address`
    *
-   * Windows end now and are exact to the second. `top_tags` are up to 20 tags of the last 30 days, ranked by PnL, then volume.
+   * A trader's profile, and PnL, volume, ROI and win rate of six time windows and of their tags. Windows end now and are exact
+   * to the second. `top_tags` are up to 20 tags of the last 30 days, ranked by PnL, then volume.
    */
   trader(address: string, options?: CallOptions): Promise<TraderV1> {
     return this.http.call('GET', `/v1/traders/${segment(address)}`, {}, options);
   }
 
   /**
-   * `GET /v1/traders/:address/markets`: Markets of one trader.
+   * `GET /v1/traders/:address/markets`
    *
-   * Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.
+   * The markets in which a trader traded, with their PnL, volume and ROI in each, newest trade first. `include_orders=true`
+   * adds the fills (tiers individual and pro).
+   *
+   * `order=asc` is the exact reverse; ties are ordered by condition id. A market that is traded between two pages moves to the
+   * front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing
+   * is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.
    */
   traderMarkets(
     address: string,
@@ -482,9 +588,9 @@ export class EndpointsV1 {
   }
 
   /**
-   * `GET /v1/traders/:address/markets/:id/orders`: Fills of one trader in one market.
+   * `GET /v1/traders/:address/markets/:id/orders`
    *
-   * Every fill, oldest first unless `order=desc`. The list of an address without fills in the market is empty.
+   * Every fill of a trader in one market, oldest first unless `order=desc`. The list of an address without fills in the market is empty.
    */
   traderOrders(
     address: string,
@@ -501,9 +607,9 @@ export class EndpointsV1 {
   }
 
   /**
-   * `GET /v1/traders/:address/hourly_stats`: Hourly sums of one trader.
+   * `GET /v1/traders/:address/hourly_stats`
    *
-   * Newest hour first unless `order=asc`. Hours without activity are omitted.
+   * What a trader did in each hour: PnL, volume, markets and wins; v2 adds cost basis and fees. Newest hour first unless `order=asc`. Hours without activity are omitted.
    */
   traderHours(
     address: string,
@@ -514,18 +620,23 @@ export class EndpointsV1 {
   }
 
   /**
-   * `GET /v1/markets/:id`: One market with its totals and top earners.
+   * `GET /v1/markets/:id`
    *
-   * Totals over all traders, and up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing. A reused slug means the newest market. `/v1/market_data` has every trader.
+   * A market with its volume, numbers of traders and winners, and top earners; v2 adds its price and open interest. Top
+   * earners are up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. `/v1/market_data` has
+   * every trader.
+   *
+   * A condition id also finds a market without a listing. A reused slug means the newest market.
    */
   market(id: string, options?: CallOptions): Promise<MarketV1> {
     return this.http.call('GET', `/v1/markets/${segment(id)}`, {}, options);
   }
 
   /**
-   * `GET /v1/market_data/:id_or_slug`: Every trader of one market with figures and fills.
+   * `GET /v1/market_data/:id_or_slug`
    *
-   * For the tiers individual and pro. Traders are ordered by address, so new trades do not shift pages. `/v1/markets/:id` has the top earners. Long pages are streamed.
+   * Every trader of a market with their figures and fills, for the tiers individual and pro. `/v1/markets/:id` has only the
+   * top earners. Traders are ordered by address, so new trades do not shift pages.
    */
   marketTraders(
     idOrSlug: string,

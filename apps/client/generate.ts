@@ -85,7 +85,7 @@ ${endpoints.map(methodOf).join('\n')}
 }
 
 function methodOf(endpoint: Described): string {
-  const { name, method = 'get', path, summary, list, body } = endpoint;
+  const { name, method = 'get', path, list, body } = endpoint;
   const { parameters, responses, requestBody, description } = operationOf(method, path);
   const answer = typeOf(
     responses[endpoint.status ?? 200]?.content?.['application/json']?.schema ?? {},
@@ -108,7 +108,7 @@ function methodOf(endpoint: Described): string {
   const isPaged = list !== undefined && inQuery.some((one) => one.name === 'cursor');
   const sent = [hasQuery ? 'query' : '', body === undefined ? '' : 'body'].filter(Boolean);
   return `
-${comment(`\`${method.toUpperCase()} ${path}\`: ${summary}.\n\n${description}`)}${name}(${given}): ${isPaged ? `List<${answer}, ${answer}['${list}'][number]>` : `Promise<${answer}>`} {
+${comment(`\`${method.toUpperCase()} ${path}\`\n\n${description}`)}${name}(${given}): ${isPaged ? `List<${answer}, ${answer}['${list}'][number]>` : `Promise<${answer}>`} {
   return ${
     isPaged
       ? `this.http.list(${target}, '${list}', query, options)`

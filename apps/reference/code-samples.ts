@@ -9,7 +9,8 @@ import type {
   SampledRequest,
 } from '../../api/service/openapi.ts';
 
-const SERVER = 'https://api.example.com';
+/** Stands for the server; the viewer shows its own address instead. */
+export const SERVER = 'https://api.example.com';
 const KEY = 'fs_pro_…';
 
 export function codeSamples(request: SampledRequest): readonly CodeSample[] {

@@ -1,7 +1,7 @@
 /** The documents of `docs/`, which the service serves next to its reference, in the order of docs/README.md. */
 import { readFileSync } from 'node:fs';
 
-type Guide = { readonly title: string; readonly path: string; readonly source: URL };
+export type Guide = { readonly title: string; readonly path: string; readonly source: URL };
 
 const FOLDER = new URL('../../docs/', import.meta.url);
 const ROW = /^\| \[(?<title>[^\]]+)\]\((?<name>[\w-]+\.md)\) \|/gm;

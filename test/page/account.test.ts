@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest';
 import type { Leaderboard, Markets, Sessions, Status, Streams } from '../../apps/client/index.ts';
-import { faults, screenshot } from './browser.ts';
+import { faults, PHONE, screenshot } from './browser.ts';
 import { count } from './figures.ts';
 import { agree, expectText } from './seen.ts';
 import { useStage } from './stage.ts';
@@ -216,7 +216,7 @@ test('the status strip shows the age of everything, and problems in words', asyn
 test('the API reference, light and dark: every operation, from this host alone, tried with the key of the visitor', async () => {
   const { page, errors } = await stage.at('/docs', { key: '', colorScheme: 'dark' });
   // The viewer renders an operation only when it comes into view.
-  const name = 'Traders by PnL, ROI, win rate or markets';
+  const name = 'Leaderboard (v1)';
   await page.getByText(name).first().click();
   await page.getByRole('heading', { name }).waitFor();
   for (const colorScheme of ['dark', 'light'] as const) {
@@ -224,6 +224,13 @@ test('the API reference, light and dark: every operation, from this host alone, 
     await screenshot(page, `docs-${colorScheme}`);
   }
   expect(errors).toEqual([]);
+  for (const address of ['/', '/docs/quick-start#guides', '/openapi.json']) {
+    await page.locator(`header a[href="${address}"]`).first().waitFor();
+  }
+  // Samples and servers show this host.
+  await page.getByText(`'${stage.url}/v1/analytics/leaderboard'`).first().waitFor();
+  await page.getByText(stage.url, { exact: true }).first().waitFor();
+  expect(await page.getByText('api.example.com').count()).toBe(0);
   const path = '/v1/analytics/leaderboard';
   // The viewer shows its own sample in place of the key.
   await page.getByPlaceholder('QUxM').fill(stage.key);
@@ -232,6 +239,25 @@ test('the API reference, light and dark: every operation, from this host alone, 
   await page.getByRole('button', { name: 'Send' }).first().click();
   expect((await answer).status()).toBe(200);
   await expectText(page.getByRole('dialog'), '200 OK');
+});
+
+test('a guide can be read, light and dark, and on a phone', async () => {
+  for (const options of [{}, PHONE]) {
+    const { page, errors } = await stage.at('/docs/operations.md', { key: '', ...options });
+    expect(page.url()).toBe(`${stage.url}/docs/operations`);
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme });
+      expect(await faults(page)).toEqual([]);
+    }
+    expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+    await screenshot(page, `guide${page.viewportSize()?.width}`);
+    await page.locator('#guides').getByRole('link', { name: 'Event streams' }).click();
+    await expectText(page.locator('h1'), 'Event streams');
+    await page.getByRole('link', { name: 'API guide' }).first().click();
+    await expectText(page.locator('h1'), 'API guide');
+    expect(errors).toEqual([]);
+    await page.close();
+  }
 });
 
 test('a trader and a market also have the addresses of the API', async () => {

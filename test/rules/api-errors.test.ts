@@ -117,7 +117,6 @@ describe('400 invalid_request', () => {
     ['/leaderboards', '/leaderboard'],
     ['/event/some-event', '/markets?event=some-event'],
     ['/event/a%26b', '/markets?event=a%26b'],
-    ['/docs/streams', '/docs/streams.md'],
     ['/reference', '/docs'],
   ])('%s leads to %s, without a key', async (path, location) => {
     const response = await fetch(api.url + path, { redirect: 'manual' });

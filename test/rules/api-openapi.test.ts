@@ -205,11 +205,14 @@ describe('the document', () => {
     expect(answer).toEqual((await get(url + same, seeded.key)).body);
   });
 
-  test('has the version of the packages', async () => {
-    const versions = ['package.json', 'apps/client/package.json', 'apps/cli/package.json'].map(
-      (path) => JSON.parse(readFileSync(path, 'utf8')).version,
-    );
-    expect(new Set([document.info.version, ...versions]).size).toBe(1);
+  test('has the version of the packages, of the lock file and of the newest change', () => {
+    const paths = [
+      ...['package.json', 'package-lock.json'],
+      ...['apps/client/package.json', 'apps/cli/package.json'],
+    ];
+    const versions = paths.map((path) => JSON.parse(readFileSync(path, 'utf8')).version);
+    const [, newest] = /^## (\S+)/m.exec(readFileSync('CHANGELOG.md', 'utf8')) ?? [];
+    expect(new Set([document.info.version, newest, ...versions]).size).toBe(1);
   });
 
   test('is the same in version 3.2, but for the events of streams and how they resume', () => {
@@ -231,6 +234,16 @@ describe('the document', () => {
       paths: withoutStreams(document32),
     });
     expect(streams).toEqual([['schema'], ['schema'], ['itemSchema'], ['itemSchema']]);
+  });
+
+  test('titles operations with different short names, and those that read with nouns', () => {
+    const all = Object.values(document.paths).flatMap((item) => Object.entries(item));
+    const titles = all.map(([, { summary }]) => summary);
+    expect(new Set(titles).size).toBe(titles.length);
+    for (const title of titles) expect(title).toMatch(/^[A-Z][^.:;]{3,39}$/);
+    for (const [method, { summary }] of all) {
+      if (method === 'get') expect(summary).not.toMatch(/^(Find|Get|List|Listen|Read)\b/);
+    }
   });
 
   test('explains every parameter and every field', () => {
@@ -328,19 +341,23 @@ describe('the document', () => {
     expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
   });
 
-  test.each(['/openapi.json', '/openapi-3.2.json', '/docs', '/docs/streams.md', '/llms.txt'])(
-    'is at %s without a key, with an ETag',
-    async (path) => {
-      const first = await fetch(url + path);
-      expect(first.status).toBe(200);
-      const etag = first.headers.get('etag') ?? '';
-      // Without Cache-Control, fetch would add no-cache, which requests the whole response.
-      const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
-      const second = await fetch(url + path, { headers });
-      expect([second.status, await second.text()]).toEqual([304, '']);
-      expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
-    },
-  );
+  test.each([
+    '/openapi.json',
+    '/openapi-3.2.json',
+    '/docs',
+    '/docs/streams',
+    '/docs/streams.md',
+    '/llms.txt',
+  ])('is at %s without a key, with an ETag', async (path) => {
+    const first = await fetch(url + path);
+    expect(first.status).toBe(200);
+    const etag = first.headers.get('etag') ?? '';
+    // Without Cache-Control, fetch would add no-cache, which requests the whole response.
+    const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
+    const second = await fetch(url + path, { headers });
+    expect([second.status, await second.text()]).toEqual([304, '']);
+    expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
+  });
 });
 
 /** A new key of a new account. Until the api knows it, its requests count for their address. */
@@ -604,6 +621,40 @@ test('the reference and /llms.txt link every guide, which is served as it is wri
       readFileSync(join(import.meta.dirname, '../..', path), 'utf8'),
     );
     expect(summary).toContain(`](${path})`);
+  }
+});
+
+test('a browser gets every guide as HTML without scripts, whose links all work', async () => {
+  // Without it, fewer requests a second are allowed.
+  const withKey = { 'X-Service-Key': seeded.key };
+  const pages = new Map<string, string>();
+  for (const [, path = ''] of document.info.description.matchAll(/\((\/docs\/[\w-]+)\.md\)/g)) {
+    const headers = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8', ...withKey };
+    const response = await fetch(`${url}${path}.md`, { headers });
+    expect(response.url).toBe(url + path);
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+    expect(response.headers.get('content-security-policy')).toMatch(
+      /^default-src 'none'; style-src 'self'; img-src 'self' data:;/,
+    );
+    pages.set(path, await response.text());
+  }
+  expect(pages.size).toBeGreaterThan(10);
+  let links = 0;
+  const others = new Set<string>();
+  for (const [path, page] of pages) {
+    expect(page).not.toMatch(/<script|<style| style="| on\w+="|```/);
+    const own = [...page.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+    expect(own, path).toEqual([...new Set(own)]);
+    for (const [, target = '', anchor] of page.matchAll(/href="([^"#:]*)(?:#([^"]*))?"/g)) {
+      const to = pages.get(target || path);
+      if (to === undefined) others.add(target);
+      else if (anchor !== undefined) expect(to, `${path}: #${anchor}`).toContain(`id="${anchor}"`);
+      links += 1;
+    }
+  }
+  expect(links).toBeGreaterThan(200);
+  for (const path of others) {
+    expect((await fetch(url + path, { headers: withKey })).status, path).toBe(200);
   }
 });
 

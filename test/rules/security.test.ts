@@ -301,7 +301,7 @@ describe('who a client may be', () => {
     expect(sent.get('strict-transport-security')).toMatch(/max-age=\d+/);
     expect(sent.get('content-security-policy')).toBe("default-src 'none';frame-ancestors 'none'");
     expect(sent.get('x-powered-by')).toBeNull();
-    for (const path of ['/', '/docs']) {
+    for (const path of ['/', '/docs', '/docs/streams']) {
       const { headers: page } = await fetch(`${api.url}${path}`);
       expect(page.get('referrer-policy')).toBe('no-referrer');
       expect(page.get('cross-origin-opener-policy')).toBe('same-origin');

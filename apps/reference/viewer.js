@@ -1,0 +1,20 @@
+// Opens the viewer with the OpenAPI document. Its samples and its list of servers show the address of this host.
+const place = document.getElementById('reference');
+// Only this version describes the events of streams.
+const response = await fetch('/openapi-3.2.json');
+if (response.ok) {
+  const text = await response.text();
+  globalThis.Scalar.createApiReference(place, {
+    content: text.replaceAll(place.dataset.placeholder, location.origin),
+    servers: [{ url: location.origin }],
+    theme: 'none',
+    withDefaultFonts: false,
+    telemetry: false,
+    agent: { disabled: true },
+    mcp: { disabled: true },
+    hideClientButton: true,
+    showDeveloperTools: 'never',
+  });
+} else {
+  place.textContent = `The OpenAPI document cannot be loaded (status ${response.status}). Reload this page in a moment.`;
+}
