@@ -14,6 +14,8 @@ if (response.ok) {
     mcp: { disabled: true },
     hideClientButton: true,
     showDeveloperTools: 'never',
+    // The header links it.
+    documentDownloadType: 'none',
   });
 } else {
   place.textContent = `The OpenAPI document cannot be loaded (status ${response.status}). Reload this page in a moment.`;
