@@ -32,7 +32,9 @@ type Message =
   | { readonly kind: 'leads' }
   | { readonly kind: 'wants'; readonly want: Want }
   | { readonly kind: 'has enough'; readonly id: string }
-  | { readonly kind: 'event'; readonly event: FeedEvent }
+  /** From now on, the stream has every event that these want. */
+  | { readonly kind: 'serves'; readonly stream: string; readonly ids: readonly string[] }
+  | { readonly kind: 'event'; readonly stream: string; readonly event: FeedEvent }
   | { readonly kind: 'state'; readonly state: FeedState | Refusal };
 
 /** The wants of several tabs, or of a view that opens, arrive within this time. */
@@ -100,6 +102,8 @@ class Listener {
   /** Of the newest event that this listener had; '' at first, and after a gap. */
   cursor: string;
   readonly #events: FeedEvent[] = [];
+  /** While no stream has everything: events that arrive, of which the stream that will serve it may have sent some. */
+  #early: { readonly stream: string; readonly event: FeedEvent }[] | undefined = [];
   #failure: { readonly error: unknown } | undefined;
   #wake = () => {};
 
@@ -113,8 +117,25 @@ class Listener {
     return { id: this.id, filter: this.filter, cursor: this.cursor };
   }
 
+  /** Waits until a stream has every event after its cursor. */
+  wait(): void {
+    this.#early ??= [];
+  }
+
+  /** The stream has every event after its cursor. */
+  serve(stream: string): void {
+    const early = this.#early ?? [];
+    this.#early = undefined;
+    for (const one of early) if (one.stream === stream) this.#accept(one.event);
+  }
+
+  push(stream: string, event: FeedEvent): void {
+    if (this.#early === undefined) this.#accept(event);
+    else this.#early.push({ stream, event });
+  }
+
   /** Ignores an event that it had before: a stream that is opened for another tab may begin earlier. */
-  push(event: FeedEvent): void {
+  #accept(event: FeedEvent): void {
     if (event.type === 'gap') this.cursor = '';
     else if (this.cursor !== '' && Number(event.cursor) <= Number(this.cursor)) return;
     else this.cursor = event.cursor;
@@ -142,6 +163,7 @@ class Listener {
 
 /** The stream of the leading tab. */
 type Opened = {
+  readonly name: string;
   readonly query: string;
   /** Wants that get every event of it. */
   readonly served: Set<string>;
@@ -206,6 +228,7 @@ class TabsFeed {
     switch (message.kind) {
       case 'leads':
         for (const listener of this.#listeners.values()) {
+          listener.wait();
           this.#post({ kind: 'wants', want: listener.want() });
         }
         break;
@@ -219,8 +242,11 @@ class TabsFeed {
       case 'has enough':
         if (this.#others.delete(message.id)) this.#gather();
         break;
+      case 'serves':
+        this.#serve(message);
+        break;
       case 'event':
-        this.#take(message.event);
+        this.#take(message);
         break;
       case 'state':
         this.#show(message.state);
@@ -247,6 +273,7 @@ class TabsFeed {
 
   async #lead(signal: AbortSignal): Promise<void> {
     this.#isLeader = true;
+    for (const listener of this.#listeners.values()) listener.wait();
     this.#post({ kind: 'leads' });
     this.#gather();
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -281,8 +308,11 @@ class TabsFeed {
     const opened = this.#opened;
     const query = unionOf(wants.map(({ filter }) => filter));
     if (opened !== undefined && opened.query === JSON.stringify(query)) {
-      for (const { id } of wants) if (opened.ahead.has(id)) opened.served.add(id);
-      if (wants.every(({ id }) => opened.served.has(id))) return;
+      const ids = wants.flatMap(({ id }) => (opened.ahead.has(id) ? [id] : []));
+      if (wants.every(({ id }) => opened.served.has(id) || opened.ahead.has(id))) {
+        this.#announceServed(opened, ids);
+        return;
+      }
     }
     const cursors = wants.flatMap(({ id, cursor }) => {
       const from = opened?.served.has(id) ? opened.cursor() : cursor;
@@ -299,14 +329,33 @@ class TabsFeed {
         onState: (state) => this.#announce(state),
       },
     );
-    this.#opened = {
+    const next = {
+      name: crypto.randomUUID(),
       query: JSON.stringify(query),
-      served: new Set(wants.map(({ id }) => id)),
-      ahead: new Set(),
+      served: new Set<string>(),
+      ahead: new Set<string>(),
       stop: () => stop.abort(),
       cursor: () => stream.cursor,
     };
-    void this.#read(stream, stop.signal);
+    this.#opened = next;
+    this.#announceServed(
+      next,
+      wants.map(({ id }) => id),
+    );
+    void this.#read(next.name, stream, stop.signal);
+  }
+
+  #announceServed({ ahead, name, served }: Opened, ids: readonly string[]): void {
+    for (const id of ids) {
+      served.add(id);
+      ahead.delete(id);
+    }
+    this.#post({ kind: 'serves', stream: name, ids });
+    this.#serve({ stream: name, ids });
+  }
+
+  #serve({ stream, ids }: { readonly stream: string; readonly ids: readonly string[] }): void {
+    for (const id of ids) this.#listeners.get(id)?.serve(stream);
   }
 
   #close(): void {
@@ -314,12 +363,12 @@ class TabsFeed {
     this.#opened = undefined;
   }
 
-  async #read(stream: AsyncIterable<FeedEvent>, signal: AbortSignal): Promise<void> {
+  async #read(name: string, events: AsyncIterable<FeedEvent>, signal: AbortSignal): Promise<void> {
     try {
-      for await (const event of stream) {
+      for await (const event of events) {
         if (signal.aborted) return;
-        this.#post({ kind: 'event', event });
-        this.#take(event);
+        this.#post({ kind: 'event', stream: name, event });
+        this.#take({ stream: name, event });
       }
     } catch (error) {
       if (signal.aborted) return;
@@ -333,8 +382,8 @@ class TabsFeed {
     }
   }
 
-  #take(event: FeedEvent): void {
-    for (const listener of this.#listeners.values()) listener.push(event);
+  #take({ stream, event }: { readonly stream: string; readonly event: FeedEvent }): void {
+    for (const listener of this.#listeners.values()) listener.push(stream, event);
   }
 
   /** Tells all tabs. A stream that is opened again for another filter stays live for them. */

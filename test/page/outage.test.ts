@@ -1,4 +1,7 @@
-/** The tape outlives the api process and the sleep of the machine, on a service that no other file disturbs. */
+/**
+ * On a service that no other file disturbs, and whose page has a key of its own: the tape outlives the api process and the
+ * sleep of the machine, all tabs share a session, and the reference has the key.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import { createEventSource } from 'eventsource-client';
 import type { Page } from 'playwright-core';
@@ -39,6 +42,16 @@ test('outlives the api process: no row is lost or doubled, and it says what happ
   const rowsAfter = await rowCount(page);
   await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(rowsAfter + 20);
   await expectWhole(page);
+});
+
+test('the reference tries an operation with the key of the page', async () => {
+  const { page } = await stage.at('/docs', { key: '' });
+  const path = '/v1/analytics/leaderboard';
+  await page.getByText('Leaderboard (v1)').first().click();
+  await page.getByRole('button', { name: `Test Request (get ${path})` }).click();
+  const answer = page.waitForResponse(stage.url + path);
+  await page.getByRole('button', { name: 'Send' }).first().click();
+  expect((await answer).status()).toBe(200);
 });
 
 test('ten tabs share one session, and lose nothing when the tab that has the stream is closed', async () => {
