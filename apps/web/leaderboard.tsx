@@ -6,6 +6,7 @@ import { Choice, Pager } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Usdc, WinRate } from './figures.tsx';
 import { type Filter, ListControls, parametersOf, settingsOf, sortedBy } from './filters.tsx';
 import { count, span } from './format.ts';
+import { ListTools } from './in-code.tsx';
 import { key } from './key.ts';
 import { setQuery } from './route.ts';
 import { numberKeys, useViewKeys } from './shortcuts.ts';
@@ -128,9 +129,9 @@ export function Leaderboard() {
   const first = useRef(refreshedAt);
   first.current ??= refreshedAt;
   const refresh = refreshedAt === first.current ? undefined : refreshedAt;
-  const board = useAnswer<Answer>(`/v2/analytics/leaderboard?${parametersOf(settings, NAMES)}`, {
-    refresh,
-  });
+  const asked = parametersOf(settings, NAMES);
+  const path = `/v2/analytics/leaderboard?${asked}`;
+  const board = useAnswer<Answer>(path, { refresh });
   const traders = board.data?.traders ?? [];
   const addresses = traders.map((entry) => entry.profile.address).join(',');
   const line = LINES[frame];
@@ -152,6 +153,7 @@ export function Leaderboard() {
             : `${count(board.data.total_count)} traders · amounts in USDC`}
           <BoardAge frame={frame} />
         </p>
+        <ListTools name="leaderboard" path={path} />
       </div>
       <ListControls settings={settings} columns={COLUMNS} filters={FILTERS}>
         <Choice

@@ -4,6 +4,7 @@ import type { Market, MarketTrades } from './answers.ts';
 import { Skeleton } from './controls.tsx';
 import { Side, TransactionLink, Usdc } from './figures.tsx';
 import { cents, clock, count, nameOf, timeMs, timeText } from './format.ts';
+import { CsvButton } from './in-code.tsx';
 import { sharedFeed } from './shared-feed.ts';
 import { SIGNS, useHeld } from './tape-list.tsx';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
@@ -66,6 +67,7 @@ export function MarketTape({
         ) : store === undefined ? null : (
           <Liveness store={store} />
         )}
+        <CsvButton name="matches" path={`/v2/markets/${id}/trades?limit=1000`} />
         <a class="more" href={`/tape?markets=${id}`}>
           Tape
         </a>

@@ -13,6 +13,7 @@ import {
   useFollowedTrades,
 } from './followed-trades.ts';
 import { count, paid, pricesText, priceText, timeMs, timeText } from './format.ts';
+import { InCode } from './in-code.tsx';
 import { type ChartKind, MarketChart } from './market-chart.tsx';
 import { MarketTape } from './market-tape.tsx';
 import { HoldersBySide, labelOf, Siblings, WinnersAndLosers } from './market-traders.tsx';
@@ -111,6 +112,12 @@ function Title({ market }: { readonly market: MarketObject }) {
         <h1>{question === '' ? 'Unlisted market' : question}</h1>
         <p class="sub">
           {market.id === 0 ? null : <Star kind="market" id={String(market.id)} name={question} />}
+          <InCode
+            request={{
+              path: `/v2/markets/${market.condition_id}`,
+              call: `market(${JSON.stringify(market.condition_id)})`,
+            }}
+          />
           <State market={market} />
           {market.id === 0 ? null : <span>id {market.id}</span>}
           {market.start_date === '' ? null : <span>{period(market)}</span>}

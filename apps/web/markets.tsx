@@ -12,6 +12,7 @@ import {
   sortedBy,
 } from './filters.tsx';
 import { changeText, count, exact, priceText, span, timeMs, timeText, tone } from './format.ts';
+import { ListTools } from './in-code.tsx';
 import { Picture } from './picture.tsx';
 import { now } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
@@ -113,6 +114,7 @@ export function Markets() {
             </span>
           )}
         </p>
+        <ListTools name="markets" path={path} />
       </div>
       <ListControls settings={settings} columns={COLUMNS} filters={FILTERS}>
         <Choice

@@ -6,6 +6,7 @@ import { fillstream } from './client.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
 import { Tile } from './figures.tsx';
 import { count, shortAddress, span } from './format.ts';
+import { InCode } from './in-code.tsx';
 import { key } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
 import { query, setQuery } from './route.ts';
@@ -108,6 +109,7 @@ function Watch(props: {
             >
               Edit
             </button>
+            <InCode request={{ stream: id }} />
             <button type="button" onClick={() => setQuery({ watch: '' })}>
               Back to the list
             </button>

@@ -16,6 +16,7 @@ import {
   settingsOf,
 } from './filters.tsx';
 import { count, nameOf, span, timeText } from './format.ts';
+import { InCode } from './in-code.tsx';
 import { sharedFeed } from './shared-feed.ts';
 import { useViewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
@@ -72,7 +73,10 @@ export function Tape() {
         open={(options) => sharedFeed(filter, { ...options, last: FIRST_MATCHES })}
         followed={followed}
         controls={
-          <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
+          <>
+            <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
+            <InCode request={{ feed: filter }} />
+          </>
         }
         below={
           <>

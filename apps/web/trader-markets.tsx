@@ -13,6 +13,7 @@ import {
   sortedBy,
 } from './filters.tsx';
 import { count, timeMs, timeText } from './format.ts';
+import { CsvButton } from './in-code.tsx';
 import { MARKET_OF, MarketLink } from './markets.tsx';
 import { CardTable, type Column, Table } from './table.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
@@ -87,6 +88,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
           <SettingField settings={settings} name="q" label="Words" type="text" />
         </div>
         <SortField settings={settings} columns={COLUMNS} />
+        <CsvButton name="positions" path={path} />
       </div>
       <Loaded answer={page} rows={PAGE + 1} what="markets">
         {({ positions }) => (

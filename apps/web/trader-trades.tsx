@@ -5,6 +5,7 @@ import { TransactionLink } from './figures.tsx';
 import { FILL } from './fills.tsx';
 import { CursorPager, parametersOf, SettingField, settingsOf } from './filters.tsx';
 import { timeMs, timeText } from './format.ts';
+import { CsvButton } from './in-code.tsx';
 import { MARKET_OF } from './markets.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
@@ -49,6 +50,7 @@ export function TraderTrades(props: { readonly address: string; readonly refresh
         <div class="words">
           <SettingField settings={settings} name="min_usdc" label="Min USDC" type="number" />
         </div>
+        <CsvButton name="trades" path={path} />
       </div>
       <Loaded answer={answer} rows={PAGE + 1} what="trades">
         {({ trades }) => (

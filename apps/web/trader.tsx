@@ -7,6 +7,7 @@ import { Ago, Pnl, Roi, Share, Tile, Usdc, WinRate } from './figures.tsx';
 import { settingsOf } from './filters.tsx';
 import { Star } from './follow.tsx';
 import { count, day, nameOf } from './format.ts';
+import { InCode } from './in-code.tsx';
 import { Picture } from './picture.tsx';
 import { remember } from './recent.ts';
 import { replacePath } from './route.ts';
@@ -104,6 +105,9 @@ function TraderOf({ address }: { readonly address: string }) {
           <p class="sub">
             <Star kind="trader" id={profile.address} name={profile.name} />
             <a href={`/compare?traders=${profile.address.toLowerCase()}`}>Compare</a>
+            <InCode
+              request={{ path: `/v2/traders/${base}`, call: `trader(${JSON.stringify(address)})` }}
+            />
             <span class="full-address">
               <code>{second.data?.profile.address ?? profile.address}</code>
               <CopyButton
