@@ -2,6 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { type ComponentChildren, render } from 'preact';
+import { Account } from './account.tsx';
 import { Compare } from './compare.tsx';
 import { Following } from './following.tsx';
 import { Home } from './home.tsx';
@@ -33,6 +34,7 @@ const COMPONENTS: Readonly<
   tape: Tape,
   following: Following,
   streams: Streams,
+  account: Account,
   compare: Compare,
   trader: Trader,
   market: Market,

@@ -63,9 +63,23 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
             <span aria-hidden="true">?</span>
           </button>
           {key.value !== '' ? (
-            <button type="button" class="quiet" onClick={() => forgetKey()} title="Forget the key">
-              Sign out
-            </button>
+            <>
+              <a
+                class="quiet button"
+                href="/account"
+                aria-current={route.value.view === 'account' ? 'page' : undefined}
+              >
+                Account
+              </a>
+              <button
+                type="button"
+                class="quiet wide-only"
+                onClick={() => forgetKey()}
+                title="Forget the key"
+              >
+                Sign out
+              </button>
+            </>
           ) : isPublic && canRead.value ? (
             <SignIn />
           ) : null}

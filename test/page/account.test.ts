@@ -3,7 +3,14 @@
  * do not exist.
  */
 import { describe, expect, test } from 'vitest';
-import type { Leaderboard, Markets, Sessions, Status, Streams } from '../../apps/client/index.ts';
+import type {
+  Leaderboard,
+  Markets,
+  Sessions,
+  Status,
+  Streams,
+  Telemetry,
+} from '../../apps/client/index.ts';
 import { faults, PHONE, screenshot } from './browser.ts';
 import { count } from './figures.ts';
 import { agree, expectText } from './seen.ts';
@@ -185,6 +192,33 @@ test('streams: created, changed, watched, disabled and deleted, as the API has t
   await expectText(page.getByRole('alert'), 'has not answered within 8 s');
   await page.unroute(`${stage.url}/streams`);
   await page.getByRole('alert').waitFor({ state: 'detached' });
+});
+
+test('the account: usage as the API has it; a key is created, shown once, used and revoked', async () => {
+  const watched = await stage.at('/account');
+  const { page } = watched;
+  await agree(async () => {
+    const { requests, sessions } = watched.answer<Telemetry>('/v2/user/telemetry');
+    const tiles = await page.locator('.tiles dd').allInnerTexts();
+    expect(tiles[1]).toBe(count(requests.today));
+    expect(tiles[3]).toBe(`${sessions.open} of ${sessions.quota}`);
+  });
+  await page.getByLabel('Label').fill('from the page');
+  await page.getByLabel('Expires').selectOption('in 7 days');
+  await page.getByRole('button', { name: 'Create a key' }).click();
+  const made = await page.locator('.new-key code').innerText();
+  const statusOf = async () => {
+    const answer = await fetch(`${stage.url}/v2/user/me`, { headers: { 'X-Service-Key': made } });
+    return answer.status;
+  };
+  await expect.poll(statusOf).toBe(200);
+  const row = page.locator('tr', { hasText: 'from the page' });
+  await expectText(row, 'valid');
+  expect(await faults(page)).toEqual([]);
+  await row.getByRole('button', { name: 'Revoke' }).click();
+  await row.getByRole('button', { name: 'Revoke permanently' }).click();
+  await expectText(row, 'revoked');
+  await expect.poll(statusOf).toBe(401);
 });
 
 test('the status strip shows the age of everything, and problems in words', async () => {

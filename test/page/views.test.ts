@@ -30,6 +30,7 @@ const READY = {
   tape: 'tr[data-cursor]:nth-child(15)',
   following: '.followed tbody td.strong span',
   streams: '.quotas',
+  account: '.quotas',
 };
 type View = keyof typeof READY;
 const VIEWS = Object.keys(READY) as View[];
@@ -130,6 +131,7 @@ async function pathOf(view: View): Promise<string> {
       return '/markets?status=all';
     case 'leaderboard':
       return '/leaderboard?time_frame=7D';
+    case 'account':
     case 'tape':
     case 'following':
       return `/${view}`;
