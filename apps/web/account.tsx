@@ -38,12 +38,15 @@ function Own() {
     <section aria-labelledby="title">
       <div class="head">
         <h1 id="title">Account</h1>
-        <p class="sub">
-          {account.data === undefined ? '' : account.data.account}
-          <button type="button" onClick={() => forgetKey()} title="Forget the key in this browser">
-            Sign out
-          </button>
-        </p>
+        <p class="sub">{account.data === undefined ? '' : account.data.account}</p>
+        <button
+          type="button"
+          class="push"
+          onClick={() => forgetKey()}
+          title="Forget the key in this browser"
+        >
+          Sign out
+        </button>
       </div>
       {failed === undefined ? null : <Problem problem={failed.problem} answer={failed} />}
       <Limits account={account.data} usage={usage.data} keys={keys.data} />
@@ -118,7 +121,7 @@ function NewKey({ onDone }: { readonly onDone: () => void }) {
   }
 
   return (
-    <form class="card stream-form" onSubmit={(event) => void send(event)}>
+    <form class="card controls key-form" onSubmit={(event) => void send(event)}>
       <label class="field tall">
         <span>Label</span>
         <input
