@@ -4,10 +4,13 @@ import { defineConfig } from 'vitest/config';
 /** The time after which a test hangs, by lane. Tests of processes wait for kills, outages and restarts. */
 const LANES = { unit: 60, rules: 60, smoke: 120, process: 600, page: 300, release: 600 };
 
-/** What runs once before the tests of a lane: two start ClickHouse many times, one shares a running service. */
-const SETUPS: Readonly<Record<string, string>> = {
+/**
+ * What runs once before the tests of a lane: two start ClickHouse many times, one of them also installs our packages, and one
+ * shares a running service.
+ */
+const SETUPS: Readonly<Record<string, string | string[]>> = {
   rules: 'test/support/template.ts',
-  process: 'test/support/template.ts',
+  process: ['test/support/template.ts', 'test/support/packages.ts'],
   page: 'test/page/service.ts',
 };
 

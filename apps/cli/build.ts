@@ -1,7 +1,11 @@
-/** Builds the contents of the package: one JavaScript file, which includes the client, and the licence. `npm pack` runs it first. */
-import { copyFileSync, rmSync } from 'node:fs';
+/**
+ * `npm run cli:build`: builds the package as it is published in `dist`: one JavaScript file, which includes the client,
+ * manifest, README and licence.
+ */
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
+import { completePackage } from '../package.ts';
 
 const DIST = join(import.meta.dirname, 'dist');
 
@@ -15,4 +19,4 @@ buildSync({
   target: 'node20',
   banner: { js: '#!/usr/bin/env node' },
 });
-copyFileSync(join(import.meta.dirname, '../../LICENSE'), join(import.meta.dirname, 'LICENSE'));
+completePackage(import.meta.dirname, { bin: { fillstream: 'fillstream.js' } });

@@ -1,11 +1,12 @@
 /**
- * `npm run client:build`: builds the contents of the package: one JavaScript file without dependencies, the
- * declarations, and the licence. `npm pack` in this folder runs it first.
+ * `npm run client:build`: builds the package as it is published in `dist`: one JavaScript file without dependencies,
+ * the declarations, manifest, README and licence.
  */
 import { spawnSync } from 'node:child_process';
-import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
+import { completePackage } from '../package.ts';
 
 const DIST = join(import.meta.dirname, 'dist');
 const ROOT = join(import.meta.dirname, '../..');
@@ -28,4 +29,6 @@ for (const name of globSync(join(DIST, '*.d.ts'))) {
   // The compiler leaves the names of its sources in them.
   writeFileSync(name, readFileSync(name, 'utf8').replaceAll(/(from '\.\/\w+)\.ts';/g, "$1.js';"));
 }
-copyFileSync(join(ROOT, 'LICENSE'), join(import.meta.dirname, 'LICENSE'));
+completePackage(import.meta.dirname, {
+  exports: { types: './index.d.ts', default: './index.js' },
+});

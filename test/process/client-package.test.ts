@@ -19,11 +19,11 @@ import { match } from '../unit/feed-matches.ts';
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
-const CLIENT = join(ROOT, 'apps/client');
+const DIST = join(ROOT, 'apps/client/dist');
 const SCRIPT_BYTES_MAX = 12 * 1024;
 
 const seeded = forFile(startSeeded);
-const installed = forFile(() => installPackage(CLIENT));
+const installed = forFile(() => installPackage(DIST));
 let directory: string;
 
 beforeAll(async () => {
@@ -38,16 +38,14 @@ test('contains its code, types, README and licence, and is small', async () => {
     [
       'LICENSE',
       'README.md',
-      ...['endpoints', 'http', 'index', 'stream', 'traded', 'types'].map(
-        (name) => `dist/${name}.d.ts`,
-      ),
-      'dist/index.js',
+      ...['endpoints', 'http', 'index', 'stream', 'traded', 'types'].map((name) => `${name}.d.ts`),
+      'index.js',
       'package.json',
     ].sort(),
   );
-  const script = await readFile(join(CLIENT, 'dist/index.js'));
+  const script = await readFile(join(DIST, 'index.js'));
   expect(gzipSync(script, { level: 9 }).length).toBeLessThanOrEqual(SCRIPT_BYTES_MAX);
-  const { dependencies } = JSON.parse(await readFile(join(CLIENT, 'package.json'), 'utf8'));
+  const { dependencies } = JSON.parse(await readFile(join(DIST, 'package.json'), 'utf8'));
   expect(dependencies).toBe(undefined);
 });
 
@@ -101,7 +99,7 @@ test.skipIf(CHROMIUM === undefined).each([
     if (globalThis.document === undefined) postMessage(used);`;
   const browser = await launch();
   const page = await browser.newPage();
-  const modules = join(directory, 'node_modules/@fillstream/client/dist');
+  const modules = join(directory, 'node_modules/@fillstream/client');
   await page.route(`${api.url}/packed/**`, async (route) => {
     const name = basename(new URL(route.request().url()).pathname);
     if (name === 'packed') return route.fulfill({ contentType: 'text/html', body: 'A page' });

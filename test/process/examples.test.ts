@@ -1,13 +1,13 @@
-// The programs of examples/, run as a user runs them: TypeScript with the client installed, Python with the standard
-// library, and the Grafana dashboard's statements, against the real api and the analysts' ClickHouse.
+// The programs of examples/, run in this clone, and the Grafana dashboard's statements, against the real api and the
+// analysts' ClickHouse. documented-commands.test.ts runs the lines of their README, also outside the clone.
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
-import { afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { feedMessageId } from '../../ingest/contract.ts';
 import { get } from '../support/api-harness.ts';
@@ -15,31 +15,26 @@ import { startSeeded } from '../support/api-seeded.ts';
 import { publish, publishFinal, publishSequel } from '../support/feed-harness.ts';
 import { forFile } from '../support/for-file.ts';
 import { serve } from '../support/http-server.ts';
-import { installPackage } from '../support/runtimes.ts';
-import { until } from '../support/service.ts';
+import { temporaryDirectory, until } from '../support/service.ts';
 import { fill, market, match } from '../unit/feed-matches.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../examples');
 
 const seeded = forFile(startSeeded);
-const installed = forFile(() => installPackage(join(EXAMPLES, '../apps/client')));
-let directory: string;
+const { path: directory, remove } = temporaryDirectory();
 let child: ChildProcess | undefined;
 let published = 0;
 
-beforeAll(() => {
-  ({ directory } = installed);
-});
+afterAll(remove);
 
 afterEach(() => {
   child?.kill('SIGKILL');
 });
 
-/** Copies an example to where the client is installed, and starts it. */
+/** Starts an example; its files are in the directory. */
 function spawnExample(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  writeFileSync(join(directory, name), readFileSync(join(EXAMPLES, name)));
   const { api, key } = seeded;
-  const started = spawn(process.execPath, [name, ...args], {
+  const started = spawn(process.execPath, [join(EXAMPLES, name), ...args], {
     cwd: directory,
     env: { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

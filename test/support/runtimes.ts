@@ -49,12 +49,11 @@ export function hasCurl(): boolean {
 
 const run = promisify(execFile);
 
-/** A directory in which one of our packages is installed as npm publishes it. */
-export async function installPackage(folder: string) {
+/** A directory in which one of our packages, which packages.ts has built in `dist`, is installed as npm publishes it. */
+export async function installPackage(dist: string) {
   const directory = mkdtempSync(join(tmpdir(), 'fillstream-package-'));
-  const packing = ['pack', '--json', '--pack-destination', directory];
-  const { stdout } = await run('npm', packing, { cwd: folder });
-  const [{ filename, files }] = JSON.parse(stdout.slice(stdout.indexOf('[')));
+  const { stdout } = await run('npm', ['pack', dist, '--json', '--pack-destination', directory]);
+  const [{ filename, files }] = JSON.parse(stdout);
   writeFileSync(join(directory, 'package.json'), '{"type":"module"}');
   await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
   return {
