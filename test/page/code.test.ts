@@ -53,9 +53,11 @@ test.each([
   ['the tape with filters', async () => '/tape?tags=sports,crypto&min_usdc=0.5', ''],
 ])('the programs for %s run and get the same', async (_, pathOf, member) => {
   const { page } = await stage.at(await pathOf());
-  const { curl = '', Python = '' } = await programs(page);
+  const { curl = '', TypeScript = '', Python = '' } = await programs(page);
   if (HAS_CURL) expect(await output('bash', ['-c', curl])).toContain(member || 'retry:');
   expect(await output('python3', ['-c', Python])).toContain(member || 'order');
+  const typescript = ['--input-type=module-typescript', '-e', TypeScript];
+  expect(await output(process.execPath, typescript)).toContain(member || 'order');
 });
 
 async function openMarket(): Promise<Market['market']> {
