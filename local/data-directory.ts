@@ -5,9 +5,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { generateKey } from '../api/auth/keys.ts';
 import { DataDirectoryInUseError, kill, readJson, readText, runs, writeJson } from './lock.ts';
+import { freePort, reservePort } from './ports.ts';
 
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
+
+/** Ports of the stores and of the chain by name. */
+const Ports = z.record(z.string(), z.int().min(1).max(65_535));
 
 /** How long the previous service may take to stop, for example if Ctrl-C is followed at once by another start. */
 const STOP_MS_MAX = 5_000;
@@ -79,4 +83,18 @@ export function readShownKeys(directory: string): ShownKeys {
   };
   writeJson(file, keys, 0o600);
   return keys;
+}
+
+/**
+ * The port of a server of this directory, which is the same at each start, so that notebooks and data sources keep working;
+ * another one if a program has taken it.
+ */
+export async function keptPort(directory: string, name: string): Promise<number> {
+  const file = join(directory, 'ports.json');
+  const remedy = 'delete it to choose new ports at the next start';
+  const read = () => (existsSync(file) ? readJson(file, Ports, remedy) : {});
+  const kept = read()[name];
+  const port = kept !== undefined && (await reservePort(kept)) ? kept : await freePort();
+  if (port !== kept) writeJson(file, { ...read(), [name]: port });
+  return port;
 }

@@ -17,8 +17,13 @@ const PORTS = { min: 20_000, end: 32_768 };
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(PORTS.min, PORTS.end);
-    if ((await reserve(port)) && !(await isPortTaken(port))) return port;
+    if (await reservePort(port)) return port;
   }
+}
+
+/** Whether the port is free. If so, it is reserved until this process ends. */
+export async function reservePort(port: number): Promise<boolean> {
+  return (await reserve(port)) && !(await isPortTaken(port));
 }
 
 /** Reserves the port among our processes by binding the UDP port of the same number. */

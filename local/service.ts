@@ -20,7 +20,7 @@ import { type Kv, openKv, parseValue } from '../infra/nats/kv.ts';
 import { concealer } from '../infra/secrets.ts';
 import { METADATA_STREAM } from '../ingest/contract.ts';
 import { migrate } from '../sql/migrate.ts';
-import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
+import { keptPort, readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
 import { fillLeaderboards } from './leaderboards.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { natsToken, serviceUrl } from './secret.ts';
@@ -243,7 +243,7 @@ export class Service {
 
   /** Returns the port, which stays the same when the store is restarted. */
   async #startStore(name: string, module: string): Promise<number> {
-    const port = await freePort();
+    const port = await keptPort(this.#options.data, name);
     const args = ['--data', join(this.#options.data, name), '--port', String(port)];
     await this.#start(name, module, args, 'listening', {}, this.#stores);
     return port;
@@ -253,7 +253,8 @@ export class Service {
     const { RPC_URL, GAMMA_URL } = this.#config;
     if (this.#environment.RPC_URL) return { RPC_URL, GAMMA_URL };
     const { data, demoRate, historyDays } = this.#options;
-    const [rpcPort, gammaPort] = [await freePort(), await freePort()];
+    const rpcPort = await keptPort(data, 'rpc');
+    const gammaPort = await keptPort(data, 'gamma');
     const args = ['--data', join(data, 'devnet'), '--rpc-port', String(rpcPort)];
     args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
     args.push('--history-days', String(historyDays));

@@ -122,14 +122,14 @@ export type Profile = NonNullable<ReturnType<typeof profileOf>>;
 
 /**
  * The profile of a wallet in Gamma's shape; undefined for the few that have none. As on the real service,
- * fields that a user never set are absent.
+ * fields that a user never set are absent. So is the weighted volume, which the api then computes from the fills.
  */
 export function profileOf(seed: number, trader: Trader, index: number) {
   const random = new Random(`profile:${seed}:${index}`);
   if (random.chance(NO_PROFILE_CHANCE)) return undefined;
   const { habit } = trader;
   const scale = Math.sqrt(habit.sizeMin * habit.sizeMax) * habit.takes;
-  const weightedVolume = Math.round(scale * random.between(20, 900) * 1e6) / 1e6;
+  const weightedVolume = scale * random.between(20, 900);
   const takerTier = TIER_VOLUMES.filter((volume) => volume <= weightedVolume).length - 1;
   const name = `${WORDS[habit.name]}-${index}`;
   // Within 500 days from 2025-01-01.
@@ -144,6 +144,5 @@ export function profileOf(seed: number, trader: Trader, index: number) {
     ...(random.chance(0.25) ? { xUsername: name.replaceAll('-', '_') } : {}),
     takerTier,
     takerTierName: TIER_NAMES[takerTier] ?? 'Tier 0',
-    weightedVolume,
   };
 }
