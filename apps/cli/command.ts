@@ -30,6 +30,9 @@ export function choiceOf<Choice extends string>(
   return { value, choices: parameter.enum, text: text === '' ? preset : `${text} (${preset})` };
 }
 
+/** The help of the argument TRADER. */
+export const TRADER = 'TRADER is an address, or the exact name or @account of a trader.';
+
 type Options = Readonly<Record<string, Option>>;
 
 type Value<One extends Option> = One extends { readonly isList: true }

@@ -1,8 +1,9 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
 import { ExpectedError, UsageError } from '../../infra/expected.ts';
 import { backoffMs, pause } from '../client/http.ts';
+import { traderAddress } from '../client/index.ts';
 import { PARAMETERS } from '../client/parameters.ts';
-import { type Call, command, httpUrl, timeOf } from './command.ts';
+import { type Call, command, httpUrl, TRADER, timeOf } from './command.ts';
 import { printPages } from './format.ts';
 
 const { marketTrades, traderTrades } = PARAMETERS;
@@ -19,7 +20,7 @@ const PARQUET_ADVICE =
 
 export const exportFills = command({
   summary: 'fills of a trader, a market or a period; matches of a market',
-  usage: 'trader ADDRESS | market MARKET | fills',
+  usage: 'trader TRADER | market MARKET | fills',
   takes: [1, 2],
   options: {
     from: {
@@ -37,7 +38,9 @@ export const exportFills = command({
     },
     clickhouse: { value: 'URL', text: 'fills: URL of ClickHouse (default: CLICKHOUSE_URL)' },
   },
-  more: `trader   every final fill, newest first, in micro-units as in the API
+  more: `${TRADER}
+
+trader   every final fill, newest first, in micro-units as in the API
 market   every final match with the fill of its taker, newest first, in micro-units
 fills    every fill of a period, trader or market in analyst.fills, oldest first, in USDC and shares, from
          ClickHouse, whose URL \`npm start\` prints. A market is an id, slug or condition id. Put a URL with a
@@ -50,7 +53,7 @@ Both ends of a period belong to it, to the second: a day ends at 23:59:59.
 
 The output is complete only if the exit code is 0.`,
   examples: [
-    'export trader 0x… > fills.csv',
+    'export trader Ada > fills.csv',
     'export market will-it-rain --from 2026-01-01 --format json > matches.jsonl',
     'export fills --from 2026-01-01 --to 2026-01-01T23:59:59 --format parquet --clickhouse URL > day.parquet',
     'export fills --trader 0x… --format parquet --clickhouse URL > trader.parquet',
@@ -87,8 +90,9 @@ The output is complete only if the exit code is 0.`,
     const fillstream = client();
     if (what === 'trader') {
       const limit = traderTrades.limit.maximum;
+      const address = await traderAddress(fillstream, id);
       const query = { market, side, from: isoOf(fromMs), to: isoOf(toMs), limit };
-      await printPages(pagesOf(fillstream.traderTrades(id, query).pages()), format, write);
+      await printPages(pagesOf(fillstream.traderTrades(address, query).pages()), format, write);
       return;
     }
     const limit = marketTrades.limit.maximum;

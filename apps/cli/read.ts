@@ -1,8 +1,13 @@
 /** The commands that show analytics: `top`, `trader`, `market`, `positions`, `search`. */
 import { cleanJson } from '../../infra/printed.ts';
-import type { LeaderboardQuery, MarketListing, Profile } from '../client/index.ts';
+import {
+  type LeaderboardQuery,
+  type MarketListing,
+  type Profile,
+  traderAddress,
+} from '../client/index.ts';
 import { PARAMETERS } from '../client/parameters.ts';
-import { type Call, choiceOf, command } from './command.ts';
+import { type Call, choiceOf, command, TRADER } from './command.ts';
 import {
   type Column,
   cents,
@@ -91,14 +96,16 @@ export const top = command({
 
 export const trader = command({
   summary: 'one trader: profile, six windows, positions, tags',
-  usage: 'ADDRESS',
+  usage: 'TRADER',
   takes: [1, 1],
   options: { format: ONE_FORMAT },
-  examples: ['trader 0x…', 'trader 0x… --format json'],
+  more: TRADER,
+  examples: ['trader Ada', 'trader @ada', 'trader 0x… --format json'],
   async run(call) {
     const { args, client, flags, screen, write } = call;
-    const [address = ''] = args;
+    const [text = ''] = args;
     const fillstream = client();
+    const address = await traderAddress(fillstream, text);
     const [profile, batch] = await Promise.all([
       fillstream.trader(address),
       fillstream.traders({ addresses: [address] }),
@@ -207,7 +214,7 @@ export const market = command({
 
 export const positions = command({
   summary: "a trader's positions, at average price and mark",
-  usage: 'ADDRESS',
+  usage: 'TRADER',
   takes: [1, 1],
   options: {
     status: choiceOf('STATUS', PARAMETERS.traderPositions.status),
@@ -216,12 +223,14 @@ export const positions = command({
     limit: LIMIT,
     format: LIST_FORMAT,
   },
-  examples: ['positions 0x…', 'positions 0x… --status all --sort pnl --limit 500 --format csv'],
+  more: TRADER,
+  examples: ['positions Ada', 'positions 0x… --status all --sort pnl --limit 500 --format csv'],
   async run(call) {
     const { args, client, flags, screen, write } = call;
-    const [address = ''] = args;
+    const [text = ''] = args;
     const { limit = 20, format = 'pretty' } = flags;
-    const list = client().traderPositions(address, {
+    const fillstream = client();
+    const list = fillstream.traderPositions(await traderAddress(fillstream, text), {
       ...{ status: flags.status, sort_by: flags.sort, order: flags.order },
       limit: Math.min(limit, PARAMETERS.traderPositions.limit.maximum),
     });

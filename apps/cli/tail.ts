@@ -18,8 +18,8 @@ import {
 import { csvRow } from '../../api/http/csv-row.ts';
 import { ExpectedError, UsageError } from '../../infra/expected.ts';
 import { clean, cleanJson } from '../../infra/printed.ts';
-import { type FeedEvent, traded } from '../client/index.ts';
-import { type Call, command, timeOf } from './command.ts';
+import { type FeedEvent, traded, traderAddress } from '../client/index.ts';
+import { type Call, command, TRADER, timeOf } from './command.ts';
 import { cents, cleanRow, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
 
 type Format = 'pretty' | 'json' | 'csv';
@@ -35,9 +35,9 @@ export const tail = command({
   takes: [0, 0],
   options: {
     trader: {
-      value: 'ADDRESS',
+      value: 'TRADER',
       isList: true,
-      text: 'only matches of these wallets, as their trades',
+      text: 'only matches of these traders, as their trades',
     },
     tag: { value: 'TAG', isList: true, text: 'only markets with one of these tags' },
     series: { value: 'SLUG', isList: true, text: 'only markets of these series' },
@@ -55,24 +55,31 @@ export const tail = command({
       text: 'format of a line (default: pretty; json with --output)',
     },
     from: { value: 'CURSOR|TIME', text: 'start after this event or at this time (default: now)' },
+    last: {
+      value: 'N',
+      isNumber: true,
+      text: 'start with the newest N matches that pass the filters',
+    },
     state: {
       value: 'FILE',
       text: 'save the cursor to this file after each event, and resume from it',
     },
     output: { value: 'FILE', text: 'append each event to this file once, and resume at its end' },
   },
-  more: `Lines of json and csv include the cursor of their event. The feed covers three days; \`export\` has older matches.
+  more: `${TRADER}
+Lines of json and csv include the cursor of their event. The feed covers three days; \`export\` has older matches.
 Times are UTC. "void" retracts a match that will not settle. "gap" means that the server no longer has the missing events.
 
 After a disconnect, the feed resumes automatically. When the command is restarted, even after kill -9:
   --state   at least once, if the reader lives on: the cursor is saved after the line is printed, so at most one line,
             with the same cursor, repeats. A reader that dies loses what it had not read: let it save the cursors of the
             lines it has handled, and pass the last one as --from
-  --output  exactly once: it continues after the file's last complete line; an empty file starts at --from or now
---from applies only to the first start, without a saved cursor.`,
+  --output  exactly once: it continues after the file's last complete line; an empty file starts at --from, --last or now
+--from and --last apply only to the first start, without a saved cursor.`,
   examples: [
     'tail',
     'tail --min-usdc 1000 --tag politics --finality',
+    'tail --last 20 --trader Ada',
     'tail --from 2026-01-31T12:00Z --format csv',
     'tail --trader 0x… --format json --state whale.cursor | ./copy-trades',
     'tail --format csv --output matches.csv',
@@ -84,21 +91,25 @@ After a disconnect, the feed resumes automatically. When the command is restarte
     if (fromMs !== undefined && fromMs > Date.now()) {
       throw new UsageError('--from must not be in the future');
     }
+    if (from !== undefined && flags.last !== undefined) {
+      throw new UsageError('--from and --last are two starts: use one of them');
+    }
     if (state !== undefined && output !== undefined) {
       throw new UsageError('--output resumes by itself: do not combine it with --state');
     }
     const format = flags.format ?? (output === undefined ? 'pretty' : 'json');
     const fillstream = client();
+    const toAddress = (text: string) => traderAddress(fillstream, text);
+    const followed = flags.trader && (await Promise.all(flags.trader.map(toAddress)));
     const sink =
       output === undefined ? new Printed(write, state, format) : new Appended(output, format);
     const filter = {
-      ...{ traders: flags.trader, tags: flags.tag, series: flags.series, markets: flags.market },
+      ...{ traders: followed, tags: flags.tag, series: flags.series, markets: flags.market },
       ...{ min_usdc: flags['min-usdc'], max_usdc: flags['max-usdc'] },
       ...{ min_shares: flags['min-shares'], max_shares: flags['max-shares'] },
       ...{ min_price: flags['min-price'], max_price: flags['max-price'] },
       ...(flags.finality && { finality: true }),
     };
-    const followed = flags.trader ?? [];
     const print = async (event: Shown) => {
       await sink.take(lineOf(event, format, screen, followed));
       sink.keep(event.cursor);
@@ -117,7 +128,8 @@ After a disconnect, the feed resumes automatically. When the command is restarte
         if (start !== undefined) sink.keep(start);
       }
       const broken = new AbortController();
-      const feed = fillstream.feed(filter, {
+      const live = { ...filter, last: flags.last };
+      const feed = fillstream.feed(live, {
         from: start,
         signal: AbortSignal.any([signal, broken.signal]),
         onState(now) {

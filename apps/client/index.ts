@@ -4,6 +4,7 @@ import { type CallOptions, Http, type Method, type Options, type Query, search }
 import { EventStream, type FeedEvent, type StreamEvent, type StreamOptions } from './stream.ts';
 import type { FeedQuery, StreamQuery } from './types.ts';
 
+export { traderAddress } from './address.ts';
 export {
   ApiError,
   type CallOptions,

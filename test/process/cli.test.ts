@@ -190,6 +190,19 @@ describe('a command that reads', () => {
     expect(await cli(['search', 'xyzzyx'])).toMatchObject({ code: 0, stdout: 'nothing found\n' });
   });
 
+  test.each(['Name 6', '@name 6', 'x6', '@X6'])('finds a trader by name: %s', async (name) => {
+    const address = addressOf(6);
+    for (const [before, after] of [
+      [['trader'], ['--format', 'json']],
+      [['positions'], ['--status', 'all', '--format', 'json']],
+      [['export', 'trader'], []],
+    ] as const) {
+      const byName = await cli([...before, name, ...after]);
+      expect(byName).toMatchObject({ code: 0, stderr: '' });
+      expect(byName.stdout).toBe((await cli([...before, address, ...after])).stdout);
+    }
+  });
+
   test('exports every fill of a trader, and every match of a market or of a time', async () => {
     const path = `/v2/traders/${TRADER}/trades?limit=1000`;
     const { trades } = (await get(seeded.api.url + path, seeded.key)).body;
@@ -314,7 +327,9 @@ test('keys are created, listed and revoked', async () => {
 describe('an error', () => {
   test.each([
     [['market', 'no-such-market'], 1, /\(404 not_found, request [\w-]+\)\n$/],
-    [['trader', 'nobody'], 1, /\(400 invalid_request, request [\w-]+\)\n {2}\w+: .+\n$/],
+    [['market', 'not a market'], 1, /\(400 invalid_request, request [\w-]+\)\n {2}\w+: .+\n$/],
+    [['trader', 'nobody'], 1, /no trader has the name or account @nobody \(404 not_found, /],
+    [['tail', '--trader', 'Nam'], 1, /@Nam; similar: Name \d+, Name \d+, Name \d+ \(404 /],
     [
       ['top', '--limit', 'x'],
       2,
@@ -324,6 +339,8 @@ describe('an error', () => {
     [['tail', '--from', 'Jan 31 2026'], 2, /--from must be a time such as 2026-/],
     [['export', 'market', '1002', '--to', '2026-1-31'], 2, /--to must be a time such as 2026-/],
     [['tail', '--from', '2100-01-01'], 2, /--from must not be in the future/],
+    [['tail', '--from', '1', '--last', '5'], 2, /--from and --last are two starts/],
+    [['tail', '--last', '1001'], 1, /last: must be a number from 0 to 1000/],
     [['tail', '--key', 'k'], 2, /Unknown option '--key'/],
     [['tail', '--key-file', 'no-such-file'], 1, /ENOENT/],
     [['dance'], 2, /^fillstream: unknown command: dance\n/],
@@ -414,6 +431,18 @@ describe('tail', () => {
     const events = linesOf(read.text).map((line) => JSON.parse(line));
     expect(events[0].cursor).toBe(positionOf(1));
     expect(events.map(({ data }) => data.tx_hash).slice(-251)).toEqual(expected);
+  });
+
+  test('starts with the newest matches that pass its filters, and continues live', async () => {
+    const expected = (await trade(5)).slice(-3);
+    const args = ['tail', '--format', 'json', '--last', '3', '--trader', address(1)];
+    const { read } = start(args);
+    const isLast = async () =>
+      read.text.endsWith('\n') && read.text.includes(`${expected.at(-1)}"`);
+    await until(async () => (await isLast()) || undefined);
+    expected.push(...(await trade(1)));
+    await until(async () => (await isLast()) || undefined);
+    expect(linesOf(read.text).map((line) => JSON.parse(line).data.tx_hash)).toEqual(expected);
   });
 
   test('an export whose reader ends early fails', async () => {

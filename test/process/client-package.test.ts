@@ -38,7 +38,9 @@ test('contains its code, types, README and licence, and is small', async () => {
     [
       'LICENSE',
       'README.md',
-      ...['endpoints', 'http', 'index', 'stream', 'traded', 'types'].map((name) => `${name}.d.ts`),
+      ...['address', 'endpoints', 'http', 'index', 'stream', 'traded', 'types'].map(
+        (name) => `${name}.d.ts`,
+      ),
       'index.js',
       'package.json',
     ].sort(),

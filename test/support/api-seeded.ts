@@ -71,7 +71,8 @@ async function stopClock(client: ClickHouseClient) {
 export async function refreshBoards(client: ClickHouseClient) {
   const boards = Object.keys(ALL_FRAMES).map((frame) => `leaderboard_${frame.toLowerCase()}_mv`);
   // They are refreshed only here, because some compared responses contain the time of the refresh.
-  for (const view of [...boards, 'market_counts_mv', 'market_stats_mv']) {
+  const lists = ['market_counts_mv', 'market_stats_mv', 'search_markets_mv', 'search_traders_mv'];
+  for (const view of [...boards, ...lists]) {
     for (const action of ['START', 'WAIT', 'REFRESH', 'WAIT', 'STOP']) {
       await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
     }

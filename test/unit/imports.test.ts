@@ -144,7 +144,7 @@ test('the page imports only types, the client and the rules of filters from the 
 });
 
 test('the published client imports only its own files', () => {
-  const published = ['index', 'http', 'stream', 'endpoints', 'traded', 'types'];
+  const published = ['index', 'address', 'http', 'stream', 'endpoints', 'traded', 'types'];
   const own = published.map((name) => `apps/client/${name}.ts`);
   const ownFiles = files.filter(({ path }) => own.includes(path));
   expect(ownFiles).toHaveLength(own.length);
