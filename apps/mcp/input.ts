@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import { DECIMAL, flag } from '../../api/http/parameters.ts';
+import { ToolError } from './tool.ts';
 
 /** An object of these arguments. `z.toJSONSchema` describes it as if it had no other spellings. */
 export function toolInput<Shape extends z.ZodRawShape>(shape: Shape) {
@@ -20,9 +21,33 @@ export function toolInput<Shape extends z.ZodRawShape>(shape: Shape) {
   >;
 }
 
+/** Throws ToolError, which says what is wrong with each argument. */
+export function parseInput<Input extends z.ZodObject>(input: Input, given: Arguments = {}) {
+  const parsed = input.safeParse(given);
+  if (parsed.success) return parsed.data;
+  throw new ToolError(parsed.error.issues.map((issue) => wrongOf(issue, input, given)).join('; '));
+}
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+function wrongOf(issue: z.core.$ZodIssue, { shape }: z.ZodObject, given: Arguments): string {
+  if (issue.code === 'unrecognized_keys') {
+    const known = Object.keys(shape).join(', ') || 'none';
+    return `there is no argument ${issue.keys.join(', ')}; the arguments are ${known}`;
+  }
+  const path = issue.path.join('.');
+  const [name = ''] = issue.path;
+  if (issue.path.length === 1 && isOmitted(given[String(name)])) return `${path} is missing`;
+  return `${path}: ${issue.message.replace(/^Invalid \w+: /, '')}`;
+}
+
+function isOmitted(given: unknown): boolean {
+  return given === undefined || given === null || given === '';
+}
+
 /** A value that cannot be understood is returned unchanged, so that the schema rejects it. */
 function understand(given: unknown, type: z.core.$ZodType): unknown {
-  if (given === null || given === '') return undefined;
+  if (isOmitted(given)) return undefined;
   switch (type._zod.def.type) {
     case 'number':
       return typeof given === 'string' && DECIMAL.test(given) ? Number(given) : given;

@@ -34,77 +34,126 @@ const OTHER = addressOf(6);
 const MARKET = '1002';
 /** Of the feed. */
 const MATCHED = matchAddress(2);
-const PATH = `/v2/markets/${MARKET}`;
 
-/** A tool call with the path whose response it must have; `query` is compared with a separate sum. */
-const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])[] = [
-  ['leaderboard', {}, '/v2/analytics/leaderboard?time_frame=7D&limit=10'],
+type Body = Readonly<Record<string, unknown>>;
+
+async function v2(path: string): Promise<Body> {
+  return (await get(`${api.url}/v2/${path}`, seeded.key)).body;
+}
+
+async function batchOf(address: string): Promise<Body> {
+  const { body } = await get(`${api.url}/v2/traders/batch`, seeded.key, {
+    ...{ method: 'POST', headers: { 'Content-Type': 'application/json' } },
+    body: JSON.stringify({ addresses: [address] }),
+  });
+  return body.traders[0];
+}
+
+const traderOf = async (address: string) => {
+  return { ...(await v2(`traders/${address}`)), ...(await batchOf(address)) };
+};
+
+/** A tool call, and the response of the API that it must have; `query` is compared with a separate sum. */
+const QUESTIONS: readonly (readonly [tool: string, given: object, expected: () => object])[] = [
+  ['leaderboard', {}, () => v2('analytics/leaderboard?time_frame=7D&limit=10')],
   [
     'leaderboard',
     { sort_by: 'roi', limit: 3 },
-    '/v2/analytics/leaderboard?time_frame=7D&sort_by=roi&limit=3',
+    () => v2('analytics/leaderboard?time_frame=7D&sort_by=roi&limit=3'),
   ],
   [
     'leaderboard',
-    { time_frame: '30D', order: 'asc' },
-    '/v2/analytics/leaderboard?time_frame=30D&order=asc&limit=10',
+    { time_frame: '30D', order: 'asc', min_pnl: -2 },
+    () => v2('analytics/leaderboard?time_frame=30D&order=asc&min_pnl=-2&limit=10'),
   ],
   [
     'leaderboard',
     { tag: 'crypto', min_market_count: 2 },
-    '/v2/analytics/leaderboard?time_frame=7D&tag=crypto&min_market_count=2&limit=10',
+    () => v2('analytics/leaderboard?time_frame=7D&tag=crypto&min_market_count=2&limit=10'),
   ],
-  ['trader', { address: TRADER }, `/v2/traders/${TRADER}`],
-  ['positions', { address: TRADER }, `/v2/traders/${TRADER}/positions?limit=10`],
+  ['trader', { trader: TRADER }, () => traderOf(TRADER)],
+  ['trader', { trader: 'name 6' }, () => traderOf(OTHER)],
+  ['positions', { trader: TRADER }, () => v2(`traders/${TRADER}/positions?limit=10`)],
   [
     'positions',
-    { address: OTHER, status: 'all', sort_by: 'pnl', limit: 2 },
-    `/v2/traders/${OTHER}/positions?status=all&sort_by=pnl&limit=2`,
+    { trader: '@x6', status: 'all', sort_by: 'pnl', limit: 2 },
+    () => v2(`traders/${OTHER}/positions?status=all&sort_by=pnl&limit=2`),
   ],
-  ['trades', { address: TRADER }, `/v2/traders/${TRADER}/trades?limit=20`],
+  ['trades', { trader: TRADER }, () => v2(`traders/${TRADER}/trades?limit=20`)],
   [
     'trades',
-    { address: TRADER, side: 'BUY', market: MARKET, limit: 5 },
-    `/v2/traders/${TRADER}/trades?side=BUY&market=${MARKET}&limit=5`,
+    { trader: 'Name 3', side: 'BUY', market: MARKET, min_usdc: 1.5, limit: 5 },
+    () => v2(`traders/${TRADER}/trades?side=BUY&market=${MARKET}&min_usdc=1.5&limit=5`),
   ],
-  ['search', { q: 'question' }, '/v2/search?q=question&limit=5'],
-  ['search', { q: TRADER }, `/v2/search?q=${TRADER}&limit=5`],
-  ['markets', {}, '/v2/markets?limit=10'],
+  ['trades', { market: MARKET }, () => v2(`markets/${MARKET}/trades?limit=20`)],
+  ['search', { q: 'question' }, () => v2('search?q=question&limit=5')],
+  ['search', { q: TRADER }, () => v2(`search?q=${TRADER}&limit=5`)],
+  ['markets', {}, () => v2('markets?limit=10')],
   [
     'markets',
     { status: 'resolved', sort_by: 'traders' },
-    '/v2/markets?status=resolved&sort_by=traders&limit=10',
+    () => v2('markets?status=resolved&sort_by=traders&limit=10'),
   ],
-  ['market', { market: MARKET }, PATH],
-  ['market', { market: `0x${conditionOf(2)}` }, `/v2/markets/0x${conditionOf(2)}`],
-  ['candles', { market: MARKET }, `${PATH}/candles?interval=1d`],
-  ['market_trades', { market: MARKET }, `${PATH}/trades?limit=20`],
-  ['recent_matches', {}, '/v2/recent_matches?limit=20'],
+  ['market', { market: MARKET }, () => v2(`markets/${MARKET}`)],
+  ['market', { market: `0x${conditionOf(2)}` }, () => v2(`markets/0x${conditionOf(2)}`)],
+  [
+    'market',
+    { market: MARKET, candles: '1d', holders: 3 },
+    async () => {
+      const { candles } = await v2(`markets/${MARKET}/candles?interval=1d`);
+      const { holders } = await v2(`markets/${MARKET}/holders?limit=3`);
+      return { ...(await v2(`markets/${MARKET}`)), candles, holders };
+    },
+  ],
+  ['recent_matches', {}, () => v2('recent_matches?limit=20')],
   [
     'recent_matches',
     { from: '2020-01-01', traders: [MATCHED, OTHER], min_usdc: 1.5, finality: true, limit: 2 },
-    `/v2/recent_matches?from=2020-01-01&traders=${MATCHED},${OTHER}&min_usdc=1.5&finality=true&limit=2`,
+    () =>
+      v2(
+        `recent_matches?from=2020-01-01&traders=${MATCHED},${OTHER}&min_usdc=1.5&finality=true&limit=2`,
+      ),
   ],
-  ['holders', { market: MARKET }, `${PATH}/holders?limit=10`],
-  ['holders', { market: MARKET, outcome: '1', limit: 3 }, `${PATH}/holders?outcome=1&limit=3`],
-  ['status', {}, '/v2/status'],
+  [
+    'recent_matches',
+    { from: '2020-01-01', traders: ['Name 6'], min_price: 0.29, max_price: 0.57 },
+    () => v2(`recent_matches?from=2020-01-01&traders=${OTHER}&min_price=29&max_price=57&limit=20`),
+  ],
+  ['status', {}, () => v2('status')],
 ];
+
+/** The members that are amounts or prices. All others are returned as the API has them. */
+const MICRO = new Set(
+  `average_price average_price_with_fees change_24h close cost_basis fee high low maker_volume open open_fees
+  open_interest payout pnl price price_1 price_2 pusd_balance realised_pnl settled_cost settled_fees settled_shares
+  shares taker_volume total_pnl total_pnl_distributed total_volume unrealised_pnl usdc value volume volume_24h
+  vwap_5m`.split(/\s+/),
+);
+
+/** A response of the API in whole units. */
+function whole<Answer>(answer: Answer): Answer {
+  return JSON.parse(
+    JSON.stringify(answer, (name, value) =>
+      MICRO.has(name) && value !== null ? Number(`${value}e-6`) : value,
+    ),
+  );
+}
 
 /** Arguments as models and other languages write them, with the usual ones, which must have the same result. */
 const SPELLINGS: readonly (readonly [tool: string, given: object, usual: object])[] = [
   ['leaderboard', { limit: '3', min_pnl: '-5' }, { limit: 3, min_pnl: -5 }],
   ['leaderboard', { limit: null, tag: '', market: null, order: null }, {}],
   ['leaderboard', { market: Number(MARKET) }, { market: MARKET }],
-  ['trades', { address: TRADER, min_usdc: '1.5', cursor: '' }, { address: TRADER, min_usdc: 1.5 }],
+  ['trades', { trader: TRADER, min_usdc: '1.5', cursor: '' }, { trader: TRADER, min_usdc: 1.5 }],
   [
     'trades',
-    { address: TRADER, from: 1_577_836_800 },
-    { address: TRADER, from: '2020-01-01T00:00:00Z' },
+    { trader: TRADER, from: 1_577_836_800 },
+    { trader: TRADER, from: '2020-01-01T00:00:00Z' },
   ],
-  ['compare_traders', { addresses: TRADER }, { addresses: [TRADER] }],
+  ['trades', { trader: null, market: MARKET, side: '' }, { market: MARKET }],
   ['search', { q: 2026 }, { q: '2026' }],
   ['market', { market: Number(MARKET) }, { market: MARKET }],
-  ['holders', { market: MARKET, outcome: 1 }, { market: MARKET, outcome: '1' }],
+  ['market', { market: MARKET, holders: '3', candles: null }, { market: MARKET, holders: 3 }],
   [
     'recent_matches',
     { from: '2020-01-01', traders: MATCHED, tags: null, finality: 'True', limit: '2' },
@@ -179,36 +228,36 @@ describe.each(WAYS)('over %s', (_, connect) => {
   });
   afterAll(() => client?.close());
 
-  test('every tool has a title, a description, schemas and annotations', async () => {
+  test('every tool has a title, a description, arguments and annotations, in a short list', async () => {
     const { tools } = await client.listTools();
     expect(new Set(tools.map(({ name }) => name))).toEqual(
-      new Set([...QUESTIONS.map(([name]) => name), 'compare_traders', 'query']),
+      new Set([...QUESTIONS.map(([name]) => name), 'query']),
     );
     for (const tool of tools) {
       expect(tool.title, tool.name).toBeTruthy();
       expect(tool.description, tool.name).toBeTruthy();
       expect(tool.inputSchema.type, tool.name).toBe('object');
-      expect(tool.outputSchema?.type, tool.name).toBe('object');
-      expect(tool.annotations).toMatchObject({ title: tool.title, readOnlyHint: true });
-      expect(tool.annotations).toMatchObject({ openWorldHint: false });
+      expect(tool.annotations).toEqual({ readOnlyHint: true, openWorldHint: false });
     }
+    // A host shows it to the model with every question.
+    expect(Buffer.byteLength(JSON.stringify(tools))).toBeLessThan(10_000);
+    expect(client.getInstructions()).toContain('whole units');
   });
 
-  test('input schemas are draft 2020-12 and have the plain type of each argument', async () => {
+  test('input schemas have the plain type of each argument', async () => {
     const { tools } = await client.listTools();
-    for (const { name, inputSchema, outputSchema } of tools) {
-      const $schema = 'https://json-schema.org/draft/2020-12/schema';
-      expect([inputSchema, outputSchema], name).toMatchObject([{ $schema }, { $schema }]);
+    for (const { name, inputSchema } of tools) {
       const isValid = new Ajv2020({ strict: false }).compile(inputSchema);
       const [, given = {}] = QUESTIONS.find(([tool]) => tool === name) ?? [];
-      if (name !== 'query' && name !== 'compare_traders') expect(isValid(given), name).toBe(true);
+      if (name !== 'query') expect(isValid(given), name).toBe(true);
       expect(isValid({ ...given, no_such_argument: 1 }), name).toBe(false);
     }
-    const { properties, required } = tools.find(({ name }) => name === 'trades')?.inputSchema ?? {};
-    expect(required).toEqual(['address']);
+    const { properties, required } =
+      tools.find(({ name }) => name === 'positions')?.inputSchema ?? {};
+    expect(required).toEqual(['trader']);
     expect(properties).toMatchObject({
-      address: { type: 'string', description: expect.stringContaining('wallet address') },
-      limit: { type: 'integer', default: 20 },
+      trader: { type: 'string', description: expect.stringContaining('address') },
+      limit: { type: 'integer', default: 10 },
     });
   });
 
@@ -217,7 +266,8 @@ describe.each(WAYS)('over %s', (_, connect) => {
     for (const { name } of tools) {
       const [, given = {}] = QUESTIONS.find(([tool]) => tool === name) ?? [];
       const { isError, text } = await ask(client, name, { ...given, min_size: 5 });
-      expect([isError, text], name).toEqual([true, expect.stringContaining('"min_size"')]);
+      const named = expect.stringMatching(/there is no argument min_size; the arguments are \w+/);
+      expect([isError, text], name).toEqual([true, named]);
     }
   });
 
@@ -228,28 +278,55 @@ describe.each(WAYS)('over %s', (_, connect) => {
   });
 
   test.each([
-    ['leaderboard', { limit: '3.5' }],
-    ['leaderboard', { limit: 'many' }],
-    ['leaderboard', { limit: '0x10' }],
-    ['leaderboard', { limit: [3] }],
-    ['leaderboard', { order: 'up' }],
-    ['recent_matches', { finality: 'maybe' }],
-    ['recent_matches', { finality: 2 }],
-    ['trader', { address: null }],
-    ['trader', {}],
+    ['leaderboard', { limit: '3.5' }, 'limit: expected int, received number'],
+    ['leaderboard', { limit: 'many' }, 'limit: expected number, received string'],
+    ['leaderboard', { limit: '0x10' }, 'limit: expected number, received string'],
+    ['leaderboard', { limit: [3] }, 'limit: expected number, received array'],
+    ['leaderboard', { limit: 500 }, 'limit: Too big: expected number to be <=100'],
+    ['leaderboard', { order: 'up' }, 'order: expected one of "asc"|"desc"'],
+    ['leaderboard', { tag: 'cheese' }, 'tag: got "cheese", expected one of all, sports, crypto'],
+    ['recent_matches', { finality: 'maybe' }, 'finality: expected boolean, received string'],
+    ['recent_matches', { finality: 2 }, 'finality: expected boolean, received number'],
+    ['recent_matches', { traders: [{}] }, 'traders.0: expected string, received object'],
+    ['recent_matches', { min_price: 62 }, 'min_price: Too big: expected number to be <=1'],
+    ['recent_matches', { min_usdc: 2, max_usdc: 1 }, 'min_usdc: must not be above max_usdc'],
+    ['trader', { trader: null }, 'trader is missing'],
+    ['trader', {}, 'trader is missing'],
+    [
+      'trader',
+      { trader: 'nobody' },
+      'no trader has the name or account @nobody; the tool `search`',
+    ],
+    ['positions', { trader: 'Nam' }, 'no trader has the name or account @Nam; similar: Name '],
+    ['trades', {}, 'trades needs a trader, a market or both'],
+    ['trades', { market: MARKET, side: 'BUY' }, 'side works only with a trader'],
+    [
+      'market',
+      { market: 'no-such-market' },
+      'no market has the slug no-such-market; the tool `search`',
+    ],
+    ['market', { market: 'not a market' }, 'market: got "not a market", expected a market id, a'],
+    ['market', { market: MARKET, from: '2020-01-01' }, 'from and to need candles'],
     // JSON has lost digits of this number.
-    ['market', { market: 2 ** 60 }],
-  ])('%s of %j is refused', async (name, given) => {
-    const { isError, text } = await ask(client, name, given);
-    expect([isError, text]).toEqual([true, expect.stringContaining('Invalid arguments')]);
+    ['market', { market: 2 ** 60 }, 'market: expected string, received number'],
+    ['no_such_tool', {}, 'there is no tool no_such_tool; the tools are leaderboard, '],
+  ])('%s of %j is refused in a sentence', async (name, given, sentence) => {
+    const { isError, text, answer } = await ask(client, name, given);
+    expect([isError, answer]).toEqual([true, undefined]);
+    expect(text.slice(0, sentence.length)).toBe(sentence);
+    expect(text).not.toMatch(/[{}[\]]|not_found|invalid_request|-32/);
   });
 
-  test.each(QUESTIONS)('%s of %j has the figures of the API', async (name, given, path) => {
-    const { isError, text, answer } = await ask(client, name, given);
-    expect(isError, text).toBe(false);
-    expect(JSON.parse(text)).toEqual(answer);
-    expect(lasting(answer)).toEqual(lasting((await get(api.url + path, seeded.key)).body));
-  });
+  test.each(QUESTIONS)(
+    '%s of %j has the figures of the API in whole units',
+    async (...question) => {
+      const [name, given, expected] = question;
+      const { isError, text, answer } = await ask(client, name, given);
+      expect(isError, text).toBe(false);
+      expect(JSON.parse(text)).toEqual(answer);
+      expect(lasting(answer)).toEqual(lasting(whole(await expected())));
+    },
+  );
 
   test('the figures are the sums of the bookings', async () => {
     const { answer: leaders } = await ask(client, 'leaderboard', { limit: 5 });
@@ -257,16 +334,13 @@ describe.each(WAYS)('over %s', (_, connect) => {
     expect(pnls).toEqual(
       board('7D', 'all', 'pnl')
         .slice(0, 5)
-        .map(({ pnl }) => Number(pnl)),
+        .map(({ pnl }) => Number(pnl) / 1e6),
     );
-    const { answer: trader } = await ask(client, 'trader', { address: TRADER });
-    expect(trader).toMatchObject({ pusd_balance: expectedTrader(3).pusd_balance });
-    expect(trader.top_tags).toEqual(expectedTrader(3).top_tags);
+    const { answer: trader } = await ask(client, 'trader', { trader: TRADER });
+    const { pusd_balance, top_tags } = expectedTrader(3);
+    expect(trader).toMatchObject(whole({ pusd_balance, top_tags }));
     const { answer: market } = await ask(client, 'market', { market: expectedMarket(5).market.id });
-    expect(market.total_volume).toBe(expectedMarketV2(5).total_volume);
-    const compared = await ask(client, 'compare_traders', { addresses: [TRADER, OTHER] });
-    expect(compared.answer.traders).toHaveLength(2);
-    expect(compared.answer.traders[0].pusd_balance).toBe(expectedTrader(3).pusd_balance);
+    expect(market.total_volume).toBe(expectedMarketV2(5).total_volume / 1e6);
     const sql = "SELECT count() FROM fillstream.bookings WHERE kind = 'fill'";
     const { answer: counted, text } = await ask(client, 'query', { sql });
     expect(counted, text).toBeDefined();
@@ -284,11 +358,7 @@ describe.each(WAYS)('over %s', (_, connect) => {
     expect(rest.answer).toMatchObject({ more: false, gap: false });
   });
 
-  test('refusals of the API or for the analyst are errors of the tool', async () => {
-    const unknown = await ask(client, 'market', { market: 'no-such-market' });
-    expect(unknown).toMatchObject({ isError: true, answer: undefined });
-    expect(unknown.text).toMatch(/^not_found: /);
-    expect(await ask(client, 'trader', { address: 'nobody' })).toMatchObject({ isError: true });
+  test('refusals for the analyst are errors of the tool', async () => {
     const written = await ask(client, 'query', { sql: 'DROP TABLE fillstream.bookings' });
     expect(written).toMatchObject({ isError: true });
     expect(written.text).toContain('DropQuery is not allowed');
@@ -439,7 +509,7 @@ test('the limits of a tier are errors of the tool', async () => {
   const client = await overHttp(seeded.demoKey);
   const { isError, text } = await ask(client, 'leaderboard', { limit: 100 });
   expect(isError).toBe(true);
-  expect(text).toMatch(/^tier_required: /);
+  expect(text).toMatch(/^limit: the tier demo allows /);
   await client.close();
 });
 
