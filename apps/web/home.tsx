@@ -4,6 +4,7 @@ import type { BiggestTrades, Leaderboard, MarketEntry, Markets } from './answers
 import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
 import { cents } from './format.ts';
 import { MARKET, MARKET_OF } from './markets.tsx';
+import { behind } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { TRADER, TraderName } from './trader-name.tsx';
 import { type Answered, Loaded, useAnswer, useTicks } from './use-answer.tsx';
@@ -107,7 +108,7 @@ function MarketList(props: {
           columns={[MARKET.name, MARKET.price, ...columns]}
           rows={markets}
           keyOf={({ market }) => market.condition_id}
-          empty="No open markets."
+          empty={behind.value === '' ? 'No open markets.' : `Catching up: ${behind.value} behind.`}
         />
       )}
     </Part>

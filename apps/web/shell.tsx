@@ -7,7 +7,7 @@ import { canRead, forgetKey, isAsking, isPublic, key } from './key.ts';
 import { FindButton, Palette } from './palette.tsx';
 import { REFERENCE, route } from './route.ts';
 import { helpOpen, SHORTCUTS } from './shortcuts.ts';
-import { StatusStrip } from './status-strip.tsx';
+import { Banner, StatusStrip } from './status-strip.tsx';
 import { nextTheme, theme } from './theme.ts';
 import { VIEWS } from './views.ts';
 
@@ -85,6 +85,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           ) : null}
         </div>
       </header>
+      {canRead.value ? <Banner /> : null}
       <main id="main" tabIndex={-1}>
         {children}
       </main>

@@ -1,6 +1,6 @@
 /**
- * Shows at the bottom of every view how fresh the data is. Polls /v2/status and /readyz while the tab is visible; ages
- * keep counting between polls. Problems are shown as text.
+ * Shows at the bottom of every view how old the figures are, and one banner above every view if the service has a problem or
+ * is catching up. Polls /v2/status and /readyz while the tab is visible; ages keep counting between polls.
  */
 import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -40,15 +40,15 @@ export function StatusStrip() {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls on a phone
     <footer class="strip" tabIndex={0}>
-      {state.value === 'ok' ? (
-        <span class="state ok">
-          <b aria-hidden="true">●</b> live
+      {trouble.value !== undefined ? (
+        <span class="state bad">
+          <b aria-hidden="true">▲</b> not live
         </span>
-      ) : state.value === 'loading' ? (
+      ) : reading === undefined ? (
         <span class="soft">loading status</span>
       ) : (
-        <span class="state bad" role="status">
-          <b aria-hidden="true">▲</b> {state.value}
+        <span class="state ok">
+          <b aria-hidden="true">●</b> live
         </span>
       )}
       {isSimulated ? (
@@ -67,27 +67,35 @@ export function StatusStrip() {
 function Figures({ reading }: { readonly reading: NonNullable<typeof status.value> }) {
   const later = Math.max(0, now.value - reading.readAtMs);
   const age = (seconds: number) => span(seconds * 1_000 + later);
+  const { chain, feed, projection } = reading;
   return (
-    <dl>
-      <Figure name="feed" title="age of the newest event of the live feed">
-        {reading.feed.newest_at === '' ? 'empty' : age(reading.feed.age_seconds)}
-      </Figure>
-      <Figure name="final block" title="newest final block, and its age">
-        {count(reading.chain.final_block)} · {age(reading.chain.age_seconds)}
-      </Figure>
-      <Figure name="projection" title="how far analytics are behind the newest final block">
-        {reading.projection.behind_seconds === 0
-          ? 'current'
-          : `${span(reading.projection.behind_seconds * 1_000)} behind`}
-      </Figure>
-      <Figure name="boards" title="ages of the leaderboards, by time frame">
-        {reading.boards.map((board) => (
-          <span key={board.time_frame} class="board">
-            {board.time_frame} {board.refreshed_at === '' ? '–' : age(board.age_seconds)}
-          </span>
-        ))}
-      </Figure>
-    </dl>
+    <details class="ages">
+      <summary title="How old what is shown may be; opens the details">
+        {projection.age_seconds === 0
+          ? 'no figures yet'
+          : `figures ${age(projection.age_seconds)} old`}
+      </summary>
+      <dl class="card">
+        <Figure name="feed" title="age of the newest event of the live feed">
+          {feed.newest_at === '' ? 'empty' : age(feed.age_seconds)}
+        </Figure>
+        <Figure name="final block" title="newest final block, and its age">
+          {count(chain.final_block)} · {age(chain.age_seconds)}
+        </Figure>
+        <Figure name="projection" title="how far analytics are behind the newest final block">
+          {projection.behind_seconds === 0
+            ? 'current'
+            : `${span(projection.behind_seconds * 1_000)} behind`}
+        </Figure>
+        <Figure name="boards" title="ages of the leaderboards, by time frame">
+          {reading.boards.map((board) => (
+            <span key={board.time_frame} class="board">
+              {board.time_frame} {board.refreshed_at === '' ? '–' : age(board.age_seconds)}
+            </span>
+          ))}
+        </Figure>
+      </dl>
+    </details>
   );
 }
 
@@ -104,11 +112,32 @@ function Figure(props: {
   );
 }
 
-const state = computed(() => {
-  if (problem.value !== '') return problem.value;
-  if (unready.value.length > 0) return unready.value.join(' · ');
-  return status.value === undefined ? 'loading' : 'ok';
+/** Whether the service does not respond. Views then keep what they have, and the banner says so once. */
+export const isAway = computed(() => problem.value !== '');
+
+/** How far the analytics are behind, if it is more than the service allows itself; otherwise ''. */
+export const behind = computed(() => {
+  const { age_seconds: age = 0, age_seconds_max: most = 0 } = status.value?.projection ?? {};
+  return age > most ? span(age * 1_000) : '';
 });
+
+const trouble = computed(() => {
+  if (isAway.value) {
+    return `${problem.value}. What you see was loaded before; the page tries again every ${READ_EVERY_MS / 1_000} seconds.`;
+  }
+  if (behind.value !== '') return `Catching up: ${behind.value} behind.`;
+  return unready.value.length === 0 ? undefined : `Not ready: ${unready.value.join(' · ')}`;
+});
+
+/** The one message about the state of the service. */
+export function Banner() {
+  if (trouble.value === undefined) return null;
+  return (
+    <p class={`trouble ${isAway.value ? 'bad' : ''}`} role="status">
+      <b aria-hidden="true">▲</b> {trouble.value}
+    </p>
+  );
+}
 
 function keepReading(): () => void {
   const gone = new AbortController();
@@ -125,6 +154,11 @@ function keepReading(): () => void {
     clearInterval(ticking);
     document.removeEventListener('visibilitychange', onVisible);
   };
+}
+
+/** Finds out at once whether the service responds, for a request that got no response. */
+export function checkService(): Promise<void> {
+  return read(new AbortController().signal);
 }
 
 let isReading = false;
@@ -147,12 +181,12 @@ async function read(gone: AbortSignal): Promise<void> {
     problem.value = '';
   } catch (error) {
     if (gone.aborted) return;
-    if (late.aborted) problem.value = 'the service does not answer';
+    if (late.aborted) problem.value = 'The service does not respond';
     else if (!(error instanceof FillstreamError)) throw error;
     // The page has sent too many requests, which says nothing about the service.
     else if (error.status !== 429) {
       problem.value =
-        error instanceof ConnectionError ? 'the service cannot be reached' : error.message;
+        error instanceof ConnectionError ? 'The service cannot be reached' : error.message;
     }
   } finally {
     isReading = false;

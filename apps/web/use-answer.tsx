@@ -9,6 +9,7 @@ import type { Search } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { clock } from './format.ts';
+import { checkService, isAway } from './status-strip.tsx';
 
 const LATE_MS = 200;
 const TYPED_MS = 120;
@@ -243,7 +244,8 @@ export function Problem(props: {
   readonly onRetry?: () => void;
 }) {
   const { problem, answer, onRetry = answer?.retry } = props;
-  if (problem === undefined || problem.status === 401) return null;
+  const isShown = useChecked(problem, onRetry);
+  if (problem === undefined || problem.status === 401 || !isShown) return null;
   const issues = problem instanceof ApiError ? problem.issues : [];
   return (
     <div class="problem" role="alert">
@@ -273,6 +275,31 @@ export function Problem(props: {
   );
 }
 
+/**
+ * Whether to show a problem. If the service does not respond at all, the banner says so for all views, and they load again
+ * when it does.
+ */
+function useChecked(problem: FillstreamError | undefined, onRetry: (() => void) | undefined) {
+  const isTransient = problem !== undefined && (problem.status === 0 || problem.status >= 500);
+  const [checked, setChecked] = useState<FillstreamError | undefined>(undefined);
+  const wasAway = useRef(false);
+  useEffect(() => {
+    if (!isTransient) return;
+    let isGone = false;
+    void checkService().then(() => {
+      if (!isGone) setChecked(problem);
+    });
+    return () => {
+      isGone = true;
+    };
+  }, [problem]);
+  useEffect(() => {
+    if (wasAway.current && !isAway.value && isTransient) onRetry?.();
+    wasAway.current = isAway.value;
+  }, [isAway.value]);
+  return !isTransient || (checked === problem && !isAway.value);
+}
+
 /** Shows a skeleton until the first response, then the response, grey while it is stale, and any problem. */
 export function Loaded<Answer>(props: {
   readonly answer: Answered<Answer>;
@@ -291,7 +318,7 @@ export function Loaded<Answer>(props: {
       <Problem problem={problem} answer={answer} />
       {data !== undefined ? (
         <div class={isGrey ? 'stale' : ''}>{children(data)}</div>
-      ) : problem === undefined ? (
+      ) : problem === undefined || isAway.value ? (
         <Skeleton {...skeleton} />
       ) : null}
     </>

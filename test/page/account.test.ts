@@ -17,6 +17,7 @@ import { agree, expectText } from './seen.ts';
 import { useStage } from './stage.ts';
 
 const stage = useStage();
+const API = /\/v[12]\//;
 
 describe('the key', () => {
   test('comes from the link, leaves the address at once, and stays in the tab', async () => {
@@ -221,10 +222,14 @@ test('the account: usage as the API has it; a key is created, shown once, used a
   await expect.poll(statusOf).toBe(401);
 });
 
-test('the status strip shows the age of everything, and problems in words', async () => {
+test('the status strip says one age, with the others behind it', async () => {
   const watched = await stage.at('/manage/streams');
   const { page } = watched;
   const strip = page.locator('.strip');
+  await expectText(strip, '● live');
+  await expect.poll(() => strip.innerText()).toMatch(/figures \d+ s old/);
+  expect(await strip.innerText()).not.toContain('30D');
+  await strip.locator('summary').click();
   await agree(async () => {
     const { chain, boards } = watched.answer<Status>('/v2/status');
     const shown = await strip.innerText();
@@ -232,7 +237,6 @@ test('the status strip shows the age of everything, and problems in words', asyn
     expect(shown).toContain(count(chain.final_block));
     expect(shown).toMatch(/feed\s.*projection\s/s);
   });
-  await expectText(strip, '● live');
   // Too many requests by the page are not a fault of the service.
   await page.route('**/v2/status', (route) =>
     route.fulfill({ status: 429, json: { message: 'too many requests' } }),
@@ -240,11 +244,36 @@ test('the status strip shows the age of everything, and problems in words', asyn
   // The page processes a response before it sends the next request.
   for (let n = 0; n < 2; n += 1) await page.waitForResponse('**/v2/status');
   expect(await strip.innerText()).toContain('● live');
-  await page.unroute('**/v2/status');
-  await page.route('**/v2/status', (route) => route.abort());
-  await expectText(strip, 'the service cannot be reached');
-  await page.unroute('**/v2/status');
-  await expectText(strip, '● live');
+});
+
+test('a service that cannot be reached is said once, and views load again when it is back', async () => {
+  const { page } = await stage.at('/');
+  await page.locator('.home .market-table tbody tr').first().waitFor();
+  await page.route(API, (route) => route.abort());
+  await page.reload();
+  await expectText(page.locator('.trouble'), 'cannot be reached');
+  expect(await page.getByRole('alert').count()).toBe(0);
+  await expectText(page.locator('.strip'), 'not live');
+  await page.unroute(API);
+  await page.locator('.home .market-table tbody tr').first().waitFor();
+  await expect.poll(() => page.locator('.trouble').count()).toBe(0);
+});
+
+test('a service that is behind says how far, in place of empty lists and huge ages', async () => {
+  const { page } = await stage.at('/llms.txt', { key: '' });
+  await page.route('**/v2/status', async (route) => {
+    const response = await route.fetch();
+    const status = (await response.json()) as Status;
+    const projection = { ...status.projection, age_seconds: 400_068 };
+    await route.fulfill({ response, json: { ...status, projection } });
+  });
+  await page.route('**/v2/markets?*', (route) =>
+    route.fulfill({ json: { as_of: '', markets: [], next_cursor: '' } }),
+  );
+  await page.goto(`${stage.url}/#key=${stage.key}`);
+  await expectText(page.locator('.trouble'), 'Catching up: 5 d behind.');
+  await expectText(page.locator('.home .empty').first(), 'Catching up: 5 d behind.');
+  expect(await page.locator('body').innerText()).not.toContain('400068');
 });
 
 test('the API reference, light and dark: every operation, from this host alone, tried with the key of the visitor', async () => {
