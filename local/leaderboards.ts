@@ -1,4 +1,7 @@
-/** Fills the leaderboards before the service is ready. Otherwise the longer time frames would be empty for minutes. */
+/**
+ * Fills the leaderboards, the list of markets and the search before the service is ready. Otherwise the longer time frames
+ * would be empty for minutes, and no name would be found in the first one.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { connectClickHouse, refreshView } from '../infra/clickhouse.ts';
@@ -7,7 +10,7 @@ import { retry } from '../infra/retry.ts';
 /** `market_stats` reads `market_counts`. */
 const REFRESHED = [
   ...['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}_mv`),
-  ...['market_counts_mv', 'market_stats_mv'],
+  ...['market_counts_mv', 'market_stats_mv', 'search_markets_mv', 'search_traders_mv'],
 ];
 /** A refresh of 30 days took 34 s of CPU time at ten million fills. */
 const REFRESH_MS_MAX = 3_600_000;
@@ -24,7 +27,7 @@ export type FillOptions = {
   readonly onFailure: (view: string, error: unknown) => void;
 };
 
-/** Refreshes the leaderboards and the figures of the markets, each until it succeeds. */
+/** Refreshes them, each until it succeeds. */
 export async function fillLeaderboards(options: FillOptions): Promise<void> {
   const { url, database, isStopping, onFailure } = options;
   const client = connectClickHouse({ url, database, name: 'up', requestTimeoutMs: REFRESH_MS_MAX });

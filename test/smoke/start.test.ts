@@ -16,7 +16,7 @@ import {
 
 const ARGS = ['--history-days', '1', '--demo-rate', '10'];
 
-type Leaderboard = { traders: { profile: { address: string } }[] };
+type Leaderboard = { traders: { profile: { address: string; name: string } }[] };
 
 if (CHROMIUM === undefined) console.warn(MISSING);
 
@@ -39,6 +39,9 @@ test('the leaderboard has traders, and each has a profile', async () => {
   const { profile } = await service.get<Leaderboard['traders'][0]>(`/v2/traders/${address}`);
   // v2 has checksums in its addresses.
   expect(profile.address.toLowerCase()).toBe(address);
+  const named = traders.find((one) => one.profile.name !== '')?.profile.name ?? '';
+  const found = await service.get<Leaderboard['traders'][0]>(`/v2/traders/@${named}`);
+  expect(found.profile.name).toBe(named);
 });
 
 test('every endpoint needs a key, which the command line finds in the data directory', async () => {
