@@ -8,13 +8,10 @@ const to =
     response.redirect(address(encodeURIComponent(String(request.params.slug))));
   };
 
-const marketsOf = to((slug) => `/markets?event=${slug}`);
-
 export const REDIRECTS: Mount = {
   open: {
     '/leaderboards': to(() => '/leaderboard'),
-    '/event/:slug': marketsOf,
-    '/events/:slug': marketsOf,
+    '/events/:slug': to((slug) => `/event/${slug}`),
     '/reference': to(() => '/docs'),
   },
 };

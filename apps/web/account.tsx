@@ -5,7 +5,7 @@ import type { Account as Answer, ApiKey, Keys, Usage } from './answers.ts';
 import { fillstream } from './client.ts';
 import { CopyButton, SelectField, Skeleton } from './controls.tsx';
 import { Ago, Tile } from './figures.tsx';
-import { count, span, timeMs, timeText } from './format.ts';
+import { capital, count, span, timeMs, timeText } from './format.ts';
 import { forgetKey, key } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
 import { CardTable, type Column } from './table.tsx';
@@ -166,7 +166,7 @@ function KeyTable(props: { readonly keys: readonly ApiKey[]; readonly onDone: ()
       title: 'Status',
       cell: ({ status, is_current }) => (
         <span class={`badge${status === 'valid' ? ' open' : ''}`}>
-          {is_current ? 'this key' : status}
+          {is_current ? 'This key' : capital(status)}
         </span>
       ),
     },

@@ -47,7 +47,7 @@ export function Compare() {
     <article class="compare">
       <div class="head">
         <h1>Compare traders</h1>
-        <p class="sub">up to {TRADERS_MAX}; amounts in USDC</p>
+        <p class="sub">Up to {TRADERS_MAX}; amounts in USDC</p>
       </div>
       {addresses.length < TRADERS_MAX ? <Adder addresses={addresses} /> : null}
       {addresses.length === 0 ? (
@@ -189,7 +189,7 @@ function columnsOf(addresses: readonly string[]): readonly Column<Row>[] {
         <span class="compared">
           <i class="dot" style={{ background: `var(--${colourOf(addresses.indexOf(address))})` }} />
           <TraderName profile={trader?.profile ?? { address, name: '' }} row />
-          {trader === undefined ? <span class="soft">never traded</span> : null}
+          {trader === undefined ? <span class="soft">Never traded</span> : null}
         </span>
       ),
     },
@@ -222,7 +222,7 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
     <section aria-labelledby="lines-title">
       <div class="section-head">
         <h2 id="lines-title">Total PnL</h2>
-        <p class="soft totals">realised and unrealised, each from 0 at the start</p>
+        <p class="soft totals">Realised and unrealised, each from 0 at the start</p>
         <RangeChoice class="push" chosen={range} onChoose={setRange} />
       </div>
       <Problem problem={problem} answer={answers} />

@@ -42,11 +42,13 @@ export function Skeleton(props: {
   readonly rows: number;
   readonly what: string;
   readonly pixels?: number;
+  /** Whether the rows have two lines on a phone. */
+  readonly tall?: boolean;
 }) {
-  const { rows, what, pixels } = props;
+  const { rows, what, pixels, tall = false } = props;
   return (
     <div
-      class="card skeleton"
+      class={`card skeleton ${tall ? 'tall' : ''}`}
       role="status"
       aria-label={`Loading ${what}`}
       style={pixels === undefined ? undefined : { height: `${pixels}px` }}
@@ -173,17 +175,17 @@ export function TypedField(props: {
 const TOLD_MS = 1_500;
 
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
-  const [outcome, setOutcome] = useState<'' | 'copied' | 'not allowed'>('');
+  const [outcome, setOutcome] = useState<'Copy' | 'Copied' | 'Not allowed'>('Copy');
   function copy(): void {
     copied(text).then(
-      () => setOutcome('copied'),
-      () => setOutcome('not allowed'),
+      () => setOutcome('Copied'),
+      () => setOutcome('Not allowed'),
     );
-    setTimeout(() => setOutcome(''), TOLD_MS);
+    setTimeout(() => setOutcome('Copy'), TOLD_MS);
   }
   return (
     <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
-      <span aria-live="polite">{outcome === '' ? 'copy' : outcome}</span>
+      <span aria-live="polite">{outcome}</span>
     </button>
   );
 }

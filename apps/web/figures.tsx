@@ -98,7 +98,7 @@ export function Tile(props: { readonly name: string; readonly children: Componen
 /** How long ago a time was, updated every second; hovering shows the time. */
 export function Ago({ time }: { readonly time: string }) {
   const ms = timeMs(time);
-  if (ms === undefined) return <span>never</span>;
+  if (ms === undefined) return <span>Never</span>;
   return (
     <time dateTime={new Date(ms).toISOString()} title={timeText(ms)}>
       {span(now.value - ms)} ago

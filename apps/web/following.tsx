@@ -10,6 +10,7 @@ import { Picture } from './picture.tsx';
 import { sharedFeed } from './shared-feed.ts';
 import { CardTable, type Column } from './table.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
+import { EmptyTape } from './tape-empty.tsx';
 import { TraderName } from './trader-name.tsx';
 import { POSITION } from './trader-positions.tsx';
 import { Problem, useAnswer, useAnswers, useTicks } from './use-answer.tsx';
@@ -51,6 +52,7 @@ export function Following() {
             open={(options) =>
               sharedFeed({ traders: addresses }, { ...options, last: FIRST_MATCHES })
             }
+            empty={<EmptyTape filter={new URLSearchParams({ traders: addresses })} />}
             controls={<AlertSwitch />}
           />
           <div class="section-head">
@@ -74,7 +76,7 @@ export function Following() {
           <div class="section-head">
             <h2>Markets</h2>
             {markets.length > PRICED_MAX ? (
-              <p class="soft">prices of the {PRICED_MAX} you followed last</p>
+              <p class="soft">Prices of the {PRICED_MAX} you followed last</p>
             ) : null}
           </div>
           <FollowedMarkets markets={markets} />
@@ -172,7 +174,7 @@ function LargestPositions(props: {
       <div class="section-head">
         <h2 id="held-title">Their open positions</h2>
         <p class="soft">
-          the {POSITIONS_EACH} largest of {of}
+          The {POSITIONS_EACH} largest of {of}
         </p>
       </div>
       <Problem problem={problem} answer={answers} />
@@ -183,7 +185,7 @@ function LargestPositions(props: {
       ) : (
         <CardTable
           label="Open positions of traders that you follow"
-          class="positions"
+          class="positions two-line"
           columns={HELD}
           rows={rows}
           keyOf={({ profile, market }) => `${profile.address} ${market.condition_id}`}
@@ -253,7 +255,7 @@ function FollowedMarkets({ markets }: { readonly markets: readonly Followed[] })
       />
       <CardTable
         label="Markets that you follow"
-        class="market-table"
+        class="market-table two-line"
         columns={MARKETS}
         rows={markets.map((one) => {
           const path = `/v2/markets/${one.id}`;

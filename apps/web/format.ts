@@ -103,7 +103,12 @@ export function changeText(micro: number): string {
   return `${signed(BigInt(micro) * 100n, 1)}¢`;
 }
 
-/** The first and last digits of an address or hash. */
+/** With a capital letter, for words of the API that stand alone. */
+export function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+/** The first and last digits of an address or hash, as everywhere on the page. */
 export function shortAddress(address: string): string {
   return `${address.slice(0, 6)}…${address.slice(-4)}`;
 }
@@ -120,13 +125,26 @@ export function timeMs(text: string): number | undefined {
   return Date.parse(iso.endsWith('Z') ? iso : `${iso}Z`);
 }
 
+const UNITS = { second: 's', minute: 'min', hour: 'h', day: 'd' } as const;
+
 /** `3 s`, `12 min`, `4 h`, `9 d`. */
 export function span(ms: number): string {
+  const [value, unit] = spanOf(ms);
+  return `${value} ${UNITS[unit]}`;
+}
+
+/** `1 second`, `12 minutes`, `4 hours`, `9 days`. */
+export function spanInWords(ms: number): string {
+  const [value, unit] = spanOf(ms);
+  return `${value} ${unit}${value === 1 ? '' : 's'}`;
+}
+
+function spanOf(ms: number): readonly [value: number, unit: keyof typeof UNITS] {
   const seconds = Math.max(0, Math.round(ms / 1_000));
-  if (seconds < 100) return `${seconds} s`;
-  if (seconds < 100 * 60) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 48 * 3_600) return `${Math.round(seconds / 3_600)} h`;
-  return `${Math.round(seconds / 86_400)} d`;
+  if (seconds < 100) return [seconds, 'second'];
+  if (seconds < 100 * 60) return [Math.round(seconds / 60), 'minute'];
+  if (seconds < 48 * 3_600) return [Math.round(seconds / 3_600), 'hour'];
+  return [Math.round(seconds / 86_400), 'day'];
 }
 
 /** `2026-05-01 12:00:00 UTC`. */
@@ -145,6 +163,6 @@ export function day(text: string): string {
 
 /** What an outcome pays per share, in cents. 50 means that both outcomes pay the same. */
 export function paid(cents: number): string {
-  if (cents === 0) return 'lost';
-  return `${cents === 50 ? '50-50' : cents > 50 ? 'won' : 'lost'}: pays ${cents}¢ a share`;
+  if (cents === 0) return 'Lost';
+  return `${cents === 50 ? '50-50' : cents > 50 ? 'Won' : 'Lost'}: pays ${cents}¢ a share`;
 }

@@ -4,7 +4,6 @@ import type { BiggestTrades, Leaderboard, MarketEntry, Markets } from './answers
 import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
 import { cents } from './format.ts';
 import { MARKET, MARKET_OF } from './markets.tsx';
-import { behind } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { TRADER, TraderName } from './trader-name.tsx';
 import { type Answered, Loaded, useAnswer, useTicks } from './use-answer.tsx';
@@ -59,9 +58,11 @@ function Part<Answer>(props: {
   readonly more: string;
   readonly answer: Answered<Answer>;
   readonly asOf?: string | undefined;
+  /** Whether its rows have two lines on a phone. */
+  readonly tall?: boolean;
   readonly children: (data: Answer) => ComponentChildren;
 }) {
-  const { id, title, more, answer, asOf = '' } = props;
+  const { id, title, more, answer, asOf = '', tall = false } = props;
   return (
     <section class={id} aria-labelledby={`${id}-title`}>
       <div class="section-head">
@@ -75,7 +76,7 @@ function Part<Answer>(props: {
           All
         </a>
       </div>
-      <Loaded answer={answer} rows={ROWS + 1} what={title}>
+      <Loaded answer={answer} rows={ROWS + 1} tall={tall} what={title}>
         {props.children}
       </Loaded>
     </section>
@@ -100,15 +101,16 @@ function MarketList(props: {
       more={`/markets?${settings}`}
       answer={answer}
       asOf={answer.data?.as_of}
+      tall
     >
       {({ markets }) => (
         <CardTable
           label={title}
-          class="market-table"
+          class="market-table two-line"
           columns={[MARKET.name, MARKET.price, ...columns]}
           rows={markets}
           keyOf={({ market }) => market.condition_id}
-          empty={behind.value === '' ? 'No open markets.' : `Catching up: ${behind.value} behind.`}
+          empty="No open markets."
         />
       )}
     </Part>
@@ -154,24 +156,24 @@ function Leaders({ refresh }: { readonly refresh: unknown }) {
 type BigTrade = BiggestTrades['trades'][number];
 
 const BIGGEST: readonly Column<BigTrade>[] = [
-  { title: 'Time', class: 'soft', cell: ({ time }) => <Ago time={time} /> },
-  { title: 'Trader', cell: ({ taker }) => <TraderName profile={taker} row /> },
-  { title: 'Side', cell: ({ side }) => <Side side={side} /> },
-  { title: 'Outcome', class: 'wide-only', cell: ({ outcome }) => outcome },
+  { title: 'Time', class: 'f-time soft', cell: ({ time }) => <Ago time={time} /> },
+  { title: 'Trader', class: 'f-who', cell: ({ taker }) => <TraderName profile={taker} row /> },
   MARKET_OF,
-  { title: 'Price', class: 'figure', cell: ({ usdc, shares }) => cents(usdc, shares) },
-  { title: 'USDC', class: 'figure strong', cell: ({ usdc }) => <Usdc micro={usdc} /> },
+  { title: 'Side', class: 'f-side', cell: ({ side }) => <Side side={side} /> },
+  { title: 'Outcome', class: 'f-outcome', cell: ({ outcome }) => outcome },
+  { title: 'Price', class: 'f-price figure', cell: ({ usdc, shares }) => cents(usdc, shares) },
+  { title: 'USDC', class: 'f-usdc figure strong', cell: ({ usdc }) => <Usdc micro={usdc} /> },
 ];
 
 function Biggest({ refresh }: { readonly refresh: unknown }) {
   const answer = useAnswer<BiggestTrades>(`/v2/biggest_trades?limit=${ROWS}`, { refresh });
   const title = 'Biggest trades, 1 h';
   return (
-    <Part id="biggest" title={title} more="/tape?min_usdc=1000" answer={answer}>
+    <Part id="biggest" title={title} more="/tape?min_usdc=1000" answer={answer} tall>
       {({ trades }) => (
         <CardTable
           label={title}
-          class="market-table"
+          class="fills market-table two-line"
           columns={BIGGEST}
           rows={trades}
           keyOf={({ tx_hash, order_hash, usdc, shares }) =>

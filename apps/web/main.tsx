@@ -4,6 +4,7 @@ import './style.css';
 import { type ComponentChildren, render } from 'preact';
 import { Account } from './account.tsx';
 import { Compare } from './compare.tsx';
+import { Event } from './event.tsx';
 import { Following } from './following.tsx';
 import { Home } from './home.tsx';
 import { canRead, key, openKey } from './key.ts';
@@ -38,6 +39,7 @@ const COMPONENTS: Readonly<
   compare: Compare,
   trader: Trader,
   market: Market,
+  event: Event,
 };
 
 /** Remounts the view when the key changes, so that no request uses the old one. */

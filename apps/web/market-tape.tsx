@@ -1,12 +1,13 @@
 /** The matches of a market, newest first: those just received from the feed, then the final ones from the API. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import type { Market, MarketTrades } from './answers.ts';
+import type { Market, MarketTrades, Traders } from './answers.ts';
 import { Skeleton } from './controls.tsx';
 import { Side, TransactionLink, Usdc } from './figures.tsx';
-import { cents, clock, count, nameOf, timeMs, timeText } from './format.ts';
+import { capital, cents, clock, count, nameOf, timeMs, timeText } from './format.ts';
 import { CsvButton } from './in-code.tsx';
 import { sharedFeed } from './shared-feed.ts';
-import { SIGNS, useHeld } from './tape-list.tsx';
+import { type Column, Table } from './table.tsx';
+import { heldText, SIGNS, useHeld } from './tape-list.tsx';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
 
@@ -53,6 +54,7 @@ export function MarketTape({
   const newest = [...heard, ...read.map(readMatch)].slice(0, ROWS_MAX);
   const held = useHeld();
   const matches = useHeldMatches(newest, rows, held.is !== undefined);
+  const names = useNames((answer.data?.trades ?? []).map(({ taker }) => taker));
   const waiting = waitingOf(rows, newest, matches);
   const state = store?.state.value;
   return (
@@ -60,8 +62,8 @@ export function MarketTape({
       <div class="section-head">
         <h2 id="tape-title">Matches</h2>
         {held.is !== undefined && matches.length > 0 ? (
-          <span class="state soft" role="status" title={`paused while you ${held.is}`}>
-            <b aria-hidden="true">❚❚</b> paused
+          <span class="state soft" role="status" title={heldText(held.is)}>
+            <b aria-hidden="true">❚❚</b> Paused
             <span aria-live="off">{waiting === 0 ? '' : ` · ${count(waiting)} new`}</span>
           </span>
         ) : store === undefined ? null : (
@@ -84,7 +86,19 @@ export function MarketTape({
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
           tabIndex={0}
         >
-          <Matches matches={matches} />
+          <Table
+            label="Matches"
+            class="fills matches"
+            columns={COLUMNS}
+            rows={matches.map((match) => {
+              const { address, name } = match.taker;
+              const known = name || names.get(address.toLowerCase()) || '';
+              return { ...match, taker: { address, name: known } };
+            })}
+            keyOf={({ id }) => id}
+            rowClass={({ state }) => state}
+            rowName={({ id }) => id}
+          />
         </section>
       ) : answer.data === undefined && answer.problem === undefined ? (
         <Skeleton rows={12} what="matches" />
@@ -132,60 +146,53 @@ function Liveness({ store }: { readonly store: TapeStore }) {
   const { kind } = store.state.value;
   return (
     <span class={`state ${kind === 'live' ? 'ok' : 'busy'}`} role="status" data-stream={kind}>
-      <b aria-hidden="true">{kind === 'live' ? '●' : '○'}</b> {kind === 'waiting' ? 'cut' : kind}
+      <b aria-hidden="true">{kind === 'live' ? '●' : '○'}</b>{' '}
+      {kind === 'waiting' ? 'Cut' : capital(kind)}
     </span>
   );
 }
 
-function Matches({ matches }: { readonly matches: readonly Match[] }) {
-  return (
-    <table class="matches" aria-labelledby="tape-title">
-      <thead>
-        <tr>
-          <th scope="col">Time, UTC</th>
-          <th scope="col">Side</th>
-          <th scope="col" class="figure">
-            Price
-          </th>
-          <th scope="col" class="figure">
-            USDC
-          </th>
-          <th scope="col">Taker</th>
-          <th scope="col" class="match-link">
-            <span class="hidden">Transaction</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {matches.map((match) => (
-          <tr key={match.id} class={match.state} data-match={match.id}>
-            <td title={`${match.state}, ${timeText(match.atMs)}`}>
-              <span class="c-state" aria-hidden="true">
-                {SIGNS[match.state]}
-              </span>{' '}
-              {clock(match.atMs)}
-              <span class="hidden"> {match.state}</span>
-            </td>
-            <td class="match-side">
-              <Side side={match.side} /> {match.outcome}
-            </td>
-            <td class="figure">{cents(match.usdc, match.shares)}</td>
-            <td class="figure">
-              <Usdc micro={match.usdc} decimals={2} />
-            </td>
-            <td class="match-taker">
-              <a href={`/trader/${match.taker.address.toLowerCase()}`} title={match.taker.address}>
-                {nameOf(match.taker)}
-              </a>
-            </td>
-            <td class="match-link">
-              <TransactionLink hash={match.txHash} />
-            </td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
+const COLUMNS: readonly Column<Match>[] = [
+  {
+    ...{ title: 'Time, UTC', class: 'f-time' },
+    cell: ({ state, atMs }) => (
+      <span title={`${capital(state)}, ${timeText(atMs)}`}>
+        <span class="c-state" aria-hidden="true">
+          {SIGNS[state]}
+        </span>{' '}
+        {clock(atMs)}
+        <span class="hidden"> {state}</span>
+      </span>
+    ),
+  },
+  { title: 'Side', class: 'f-side', cell: ({ side }) => <Side side={side} /> },
+  { title: 'Outcome', class: 'f-outcome', cell: ({ outcome }) => outcome },
+  { title: 'Price', class: 'f-price figure', cell: ({ usdc, shares }) => cents(usdc, shares) },
+  {
+    ...{ title: 'USDC', class: 'f-usdc figure' },
+    cell: ({ usdc }) => <Usdc micro={usdc} decimals={2} />,
+  },
+  {
+    ...{ title: 'Taker', class: 'f-who' },
+    cell: ({ taker }) => (
+      <a href={`/trader/${taker.address.toLowerCase()}`} title={taker.address}>
+        {nameOf(taker)}
+      </a>
+    ),
+  },
+  {
+    ...{ title: <span class="hidden">Transaction</span>, class: 'match-link' },
+    cell: ({ txHash }) => <TransactionLink hash={txHash} />,
+  },
+];
+
+/** The names of takers, which the API's trades do not have. */
+function useNames(addresses: readonly string[]): ReadonlyMap<string, string> {
+  const asked = [...new Set(addresses.map((one) => one.toLowerCase()))].sort();
+  const body = JSON.stringify({ addresses: asked });
+  const answer = useAnswer<Traders>(asked.length === 0 ? null : '/v2/traders/batch', { body });
+  const traders = answer.data?.traders ?? [];
+  return new Map(traders.map(({ profile }) => [profile.address.toLowerCase(), profile.name]));
 }
 
 function heardMatch(row: Row): Match {

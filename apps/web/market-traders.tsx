@@ -7,9 +7,11 @@ import type {
   MarketEntry,
   Markets,
 } from './answers.ts';
+import { eventMarketsPath } from './event.tsx';
 import { Pnl, Roi, Usdc } from './figures.tsx';
-import { count, percent, priceText } from './format.ts';
+import { capital, count, percent, priceText } from './format.ts';
 import { MARKET, Shares } from './markets.tsx';
+import { BelowOneShare, isShare } from './small-holdings.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { TRADER } from './trader-name.tsx';
 import { Loaded, Problem, useAnswer } from './use-answer.tsx';
@@ -21,9 +23,21 @@ const TRADERS_MAX = 20;
 const HOLDER: readonly Column<Holders['holders'][number]>[] = [
   TRADER,
   { title: 'Shares', class: 'figure strong', cell: ({ shares }) => <Shares micro={shares} /> },
-  { title: '% of outcome', class: 'figure', cell: ({ outcome_share }) => percent(outcome_share) },
-  { title: 'Average', class: 'figure', cell: ({ average_price }) => priceText(average_price) },
-  { title: 'Value', class: 'figure', cell: ({ value }) => <Usdc micro={value} decimals={2} /> },
+  {
+    title: '% of outcome',
+    class: 'figure wide-only',
+    cell: ({ outcome_share }) => percent(outcome_share),
+  },
+  {
+    title: 'Average',
+    class: 'figure wide-only',
+    cell: ({ average_price }) => priceText(average_price),
+  },
+  {
+    title: 'Value',
+    class: 'figure wide-only',
+    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
+  },
   {
     ...{ title: 'Unrealised PnL', class: 'figure' },
     cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
@@ -37,7 +51,7 @@ const WON_OR_LOST: readonly Column<
   { title: 'PnL', class: 'figure strong', cell: ({ total_pnl }) => <Pnl micro={total_pnl} /> },
   { title: 'ROI', class: 'figure', cell: ({ roi }) => <Roi value={roi} /> },
   {
-    ...{ title: 'Volume', class: 'figure' },
+    ...{ title: 'Volume', class: 'figure wide-only' },
     cell: ({ total_volume }) => <Usdc micro={total_volume} decimals={2} />,
   },
 ];
@@ -82,13 +96,16 @@ function HoldersOf(props: {
       </div>
       <Loaded answer={answer} rows={6} what={`holders of ${label}`}>
         {({ holders }) => (
-          <CardTable
-            label={`Holders of ${label}`}
-            columns={HOLDER}
-            rows={holders}
-            keyOf={({ profile }) => profile.address}
-            empty={`Nobody holds ${label}.`}
-          />
+          <>
+            <CardTable
+              label={`Holders of ${label}`}
+              columns={HOLDER}
+              rows={holders.filter(isShare)}
+              keyOf={({ profile }) => profile.address}
+              empty={`Nobody holds ${label}.`}
+            />
+            <BelowOneShare of={holders} />
+          </>
         )}
       </Loaded>
     </section>
@@ -118,7 +135,7 @@ export function WinnersAndLosers({
       <section aria-labelledby="earners-title">
         <div class="section-head">
           <h2 id="earners-title">Winners</h2>
-          <span class="soft">realised, of all time</span>
+          <span class="soft">Realised, of all time</span>
         </div>
         <CardTable
           label="Winners"
@@ -135,7 +152,7 @@ export function WinnersAndLosers({
       <section aria-labelledby="losers-title">
         <div class="section-head">
           <h2 id="losers-title">Losers</h2>
-          <span class="soft">realised, last 30 days</span>
+          <span class="soft">Realised, last 30 days</span>
         </div>
         <Loaded answer={board} rows={6} what="losers">
           {({ traders }) => (
@@ -155,7 +172,7 @@ export function WinnersAndLosers({
 
 const SIBLING: readonly Column<MarketEntry>[] = [
   ...[MARKET.name, MARKET.price, MARKET.change, MARKET.volume],
-  { title: 'Status', class: 'soft', cell: ({ status }) => status },
+  { title: 'Status', class: 'figure soft', cell: ({ status }) => capital(status) },
 ];
 
 /** Empty if the event has no other market. */
@@ -167,29 +184,24 @@ export function Siblings({
   readonly refresh: unknown;
 }) {
   const { event_slug: slug, condition_id: id } = market;
-  const answer = useAnswer<Markets>(
-    slug === ''
-      ? null
-      : `/v2/markets?event=${encodeURIComponent(slug)}&status=all&sort_by=volume&limit=100`,
-    { refresh, subject: slug },
-  );
+  const answer = useAnswer<Markets>(slug === '' ? null : eventMarketsPath(slug), {
+    refresh,
+    subject: slug,
+  });
   const others = answer.data?.markets.filter(({ market }) => market.condition_id !== id) ?? [];
   if (others.length === 0) return <Problem problem={answer.problem} answer={answer} />;
   return (
     <section aria-labelledby="siblings-title">
       <div class="section-head">
         <h2 id="siblings-title">Other markets of the event</h2>
-        <a
-          class="more"
-          href={`/markets?event=${encodeURIComponent(slug)}&status=all&sort_by=volume`}
-        >
+        <a class="more" href={`/event/${encodeURIComponent(slug)}`}>
           All {answer.data?.next_cursor === '' ? count(others.length + 1) : ''}
         </a>
       </div>
       <Problem problem={answer.problem} answer={answer} />
       <CardTable
         label="Other markets of the event"
-        class="market-table"
+        class="market-table two-line"
         columns={SIBLING}
         rows={others}
         keyOf={({ market }) => market.condition_id}

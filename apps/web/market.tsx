@@ -92,7 +92,7 @@ export function Market({ id }: { readonly id: string }) {
       <WinnersAndLosers detail={detail.data} refresh={refresh} />
       <Siblings market={market} refresh={refresh} />
       <p class="ids">
-        condition <code>{market.condition_id}</code>
+        Condition <code>{market.condition_id}</code>
         <CopyButton text={market.condition_id} what="the condition id" />
       </p>
     </article>
@@ -101,7 +101,7 @@ export function Market({ id }: { readonly id: string }) {
 
 function Title({ market }: { readonly market: MarketObject }) {
   const { event_title, event_slug, question, series_slug, slug, token_ids } = market;
-  const event = `/markets?event=${encodeURIComponent(event_slug)}&status=all&sort_by=volume`;
+  const event = `/event/${encodeURIComponent(event_slug)}`;
   const path = event_slug === '' ? `market/${slug}` : `event/${event_slug}/${slug}`;
   return (
     <header class="market-title">
@@ -119,9 +119,9 @@ function Title({ market }: { readonly market: MarketObject }) {
             }}
           />
           <State market={market} />
-          {market.id === 0 ? null : <span>id {market.id}</span>}
+          {market.id === 0 ? null : <span>Id {market.id}</span>}
           {market.start_date === '' ? null : <span>{period(market)}</span>}
-          {market.neg_risk ? <span>negative risk</span> : null}
+          {market.neg_risk ? <span>Negative risk</span> : null}
           {series_slug === '' ? null : (
             <a class="tag" href={`/markets?series=${encodeURIComponent(series_slug)}`}>
               {series_slug}
@@ -169,14 +169,14 @@ function State({ market }: { readonly market: MarketObject }) {
   const resolved = timeMs(market.resolved_at);
   if (resolved !== undefined) {
     return (
-      <span class="badge" title={`resolved ${timeText(resolved)}`}>
-        resolved {timeText(resolved).slice(0, 16)}
+      <span class="badge" title={`Resolved ${timeText(resolved)}`}>
+        Resolved {timeText(resolved).slice(0, 16)}
       </span>
     );
   }
   const end = timeMs(market.end_date);
   const isOver = end !== undefined && end <= now.value;
-  return <span class={isOver ? 'badge' : 'badge open'}>{isOver ? 'closed' : 'open'}</span>;
+  return <span class={isOver ? 'badge' : 'badge open'}>{isOver ? 'Closed' : 'Open'}</span>;
 }
 
 function Totals({ detail }: { readonly detail: MarketDetail }) {
@@ -328,7 +328,7 @@ function Outcomes(props: {
               {payout !== undefined ? (
                 paid(payout)
               ) : market.result === -1 ? (
-                'void: pays nothing'
+                'Void: pays nothing'
               ) : moved === undefined ? null : (
                 <>
                   <Change micro={moved} /> <span class="soft">{since}</span>
@@ -364,5 +364,5 @@ function isWhole({ first_match_at }: MarketDetail, from: number): boolean {
 
 function period(market: MarketObject): string {
   const [start, end] = [market.start_date.slice(0, 10), market.end_date.slice(0, 10)];
-  return end === '' ? `from ${start}` : start === end ? start : `${start} to ${end}`;
+  return end === '' ? `From ${start}` : start === end ? start : `${start} to ${end}`;
 }

@@ -11,7 +11,18 @@ import {
   settingsOf,
   sortedBy,
 } from './filters.tsx';
-import { changeText, count, exact, priceText, span, timeMs, timeText, tone } from './format.ts';
+import {
+  capital,
+  changeText,
+  count,
+  exact,
+  priceText,
+  shortAddress,
+  span,
+  timeMs,
+  timeText,
+  tone,
+} from './format.ts';
 import { ListTools } from './in-code.tsx';
 import { Picture } from './picture.tsx';
 import { now } from './status-strip.tsx';
@@ -68,7 +79,7 @@ export const MARKET = {
     sort: { name: 'volume_24h', ...GREATEST },
   },
   volume: {
-    ...{ title: 'Volume', class: 'figure' },
+    ...{ title: 'Volume', class: 'figure wide-only' },
     cell: ({ volume }) => <Usdc micro={volume} />,
     sort: { name: 'volume', ...GREATEST },
   },
@@ -82,7 +93,7 @@ export const MARKET = {
 const COLUMNS: readonly Column<MarketEntry>[] = [
   ...[MARKET.name, MARKET.price, MARKET.change, MARKET.volume24h, MARKET.volume],
   {
-    ...{ title: 'Traders', class: 'figure' },
+    ...{ title: 'Traders', class: 'figure wide-only' },
     cell: ({ traders }) => count(traders),
     sort: { name: 'traders', desc: 'most first', asc: 'fewest first' },
   },
@@ -107,7 +118,7 @@ export function Markets() {
       <div class="head">
         <h1 id="title">Markets</h1>
         <p class="sub">
-          prices and amounts in USDC
+          Prices and amounts in USDC
           {data === undefined || data.as_of === '' ? null : (
             <span class="age">
               <span aria-hidden="true">↻</span> computed <Ago time={data.as_of} />
@@ -128,11 +139,11 @@ export function Markets() {
           <SettingField settings={settings} name="q" label="Words" type="text" />
         </div>
       </ListControls>
-      <Loaded answer={answer} rows={20} what="markets">
+      <Loaded answer={answer} rows={20} what="markets" tall>
         {({ markets }) => (
           <CardTable
             label="Markets"
-            class="board-table market-table"
+            class="board-table market-table two-line"
             columns={COLUMNS}
             rows={markets}
             keyOf={({ market }) => market.condition_id}
@@ -160,7 +171,7 @@ export function MarketLink({ market }: { readonly market: Named }) {
   const { condition_id, question } = market;
   return (
     <a href={marketPath(market)} data-row title={question}>
-      {question === '' ? `Unlisted market ${condition_id.slice(0, 10)}…` : question}
+      {question === '' ? `Unlisted market ${shortAddress(condition_id)}` : question}
     </a>
   );
 }
@@ -189,13 +200,13 @@ export function Shares({ micro }: { readonly micro: number }) {
 
 /** How long until a market closes. */
 function Closes({ entry: { market, status } }: { readonly entry: MarketEntry }) {
-  if (status !== 'open') return <span>{status}</span>;
+  if (status !== 'open') return <span>{capital(status)}</span>;
   const ms = timeMs(market.end_date);
   if (ms === undefined) return <span>–</span>;
   const left = ms - now.value;
   return (
     <time dateTime={market.end_date} title={timeText(ms)}>
-      {left <= 0 ? 'now' : `in ${span(left)}`}
+      {left <= 0 ? 'Now' : `In ${span(left)}`}
     </time>
   );
 }

@@ -35,7 +35,7 @@ export function SessionTables(props: {
   const stream: Column<Session> = {
     ...{ title: 'Stream', isHead: true },
     cell: ({ stream_id }) =>
-      stream_id === null ? 'order feed' : (names.get(stream_id) ?? 'deleted stream'),
+      stream_id === null ? 'Order feed' : (names.get(stream_id) ?? 'Deleted stream'),
   };
   const ended = props.ended?.data ?? [];
   return (

@@ -53,7 +53,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           </button>
           <button
             type="button"
-            class="icon wide-only"
+            class="icon wide-only keys-help"
             aria-label="Keyboard shortcuts"
             title="Keyboard shortcuts (?)"
             onClick={() => {
@@ -102,7 +102,7 @@ function SignIn() {
   return (
     <>
       <span class="badge open wide-only" title="Read-only, at the limits of the demo tier">
-        demo
+        Demo
       </span>
       <button
         type="button"

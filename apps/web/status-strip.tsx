@@ -8,7 +8,7 @@ import { useEffect } from 'preact/hooks';
 import { ConnectionError, FillstreamError } from '../client/index.ts';
 import type { Status } from './answers.ts';
 import { fillstream } from './client.ts';
-import { count, span } from './format.ts';
+import { count, span, spanInWords } from './format.ts';
 import { isSimulated } from './simulated.ts';
 
 const READ_EVERY_MS = 5_000;
@@ -19,8 +19,14 @@ type Readiness = {
   readonly checks: Readonly<Record<string, { readonly ready: boolean; readonly detail: string }>>;
 };
 
+type Reading = Status & {
+  readonly readAtMs: number;
+  /** Whether the analytics are nearer to the present than at the last poll. True at the first one. */
+  readonly isGaining: boolean;
+};
+
 /** Result of the last poll; undefined before the first. */
-export const status = signal<(Status & { readonly readAtMs: number }) | undefined>(undefined);
+export const status = signal<Reading | undefined>(undefined);
 const problem = signal('');
 const unready = signal<readonly string[]>([]);
 /** The current time, updated every second while ages are shown. */
@@ -42,13 +48,13 @@ export function StatusStrip() {
     <footer class="strip" tabIndex={0}>
       {trouble.value !== undefined ? (
         <span class="state bad">
-          <b aria-hidden="true">▲</b> not live
+          <b aria-hidden="true">▲</b> Not live
         </span>
       ) : reading === undefined ? (
-        <span class="soft">loading status</span>
+        <span class="soft">Loading status</span>
       ) : (
         <span class="state ok">
-          <b aria-hidden="true">●</b> live
+          <b aria-hidden="true">●</b> Live
         </span>
       )}
       {isSimulated ? (
@@ -56,7 +62,7 @@ export function StatusStrip() {
           class="badge"
           title="The traders, markets, prices and results of this demo are made up"
         >
-          simulated data
+          Simulated data
         </span>
       ) : null}
       {reading === undefined ? null : <Figures reading={reading} />}
@@ -72,22 +78,22 @@ function Figures({ reading }: { readonly reading: NonNullable<typeof status.valu
     <details class="ages">
       <summary title="How old what is shown may be; opens the details">
         {projection.age_seconds === 0
-          ? 'no figures yet'
-          : `figures ${age(projection.age_seconds)} old`}
+          ? 'No figures yet'
+          : `Figures ${age(projection.age_seconds)} old`}
       </summary>
       <dl class="card">
-        <Figure name="feed" title="age of the newest event of the live feed">
-          {feed.newest_at === '' ? 'empty' : age(feed.age_seconds)}
+        <Figure name="Order feed" title="Age of its newest event">
+          {feed.newest_at === '' ? 'Empty' : age(feed.age_seconds)}
         </Figure>
-        <Figure name="final block" title="newest final block, and its age">
+        <Figure name="Final block" title="The newest one, and its age">
           {count(chain.final_block)} · {age(chain.age_seconds)}
         </Figure>
-        <Figure name="projection" title="how far analytics are behind the newest final block">
+        <Figure name="Analytics" title="How far they are behind the newest final trade">
           {projection.behind_seconds === 0
-            ? 'current'
+            ? 'Current'
             : `${span(projection.behind_seconds * 1_000)} behind`}
         </Figure>
-        <Figure name="boards" title="ages of the leaderboards, by time frame">
+        <Figure name="Leaderboards" title="Their ages, by time frame">
           {reading.boards.map((board) => (
             <span key={board.time_frame} class="board">
               {board.time_frame} {board.refreshed_at === '' ? '–' : age(board.age_seconds)}
@@ -115,18 +121,29 @@ function Figure(props: {
 /** Whether the service does not respond. Views then keep what they have, and the banner says so once. */
 export const isAway = computed(() => problem.value !== '');
 
-/** How far the analytics are behind, if it is more than the service allows itself; otherwise ''. */
-export const behind = computed(() => {
-  const { age_seconds: age = 0, age_seconds_max: most = 0 } = status.value?.projection ?? {};
-  return age > most ? span(age * 1_000) : '';
+/** What the service still has to do before lists are complete; '' if nothing. */
+const unfinished = computed(() => {
+  const reading = status.value;
+  if (reading === undefined) return '';
+  const { chain, markets, projection } = reading;
+  if (chain.block_at === '') return 'Starting: the first blocks are being read.';
+  if (projection.age_seconds > projection.age_seconds_max) {
+    const age = spanInWords(projection.age_seconds * 1_000);
+    return reading.isGaining ? `Catching up: ${age} behind.` : `The figures are ${age} old.`;
+  }
+  return markets.refreshed_at === '' ? 'Starting: the first markets are being computed.' : '';
 });
+
+/** Whether lists may be incomplete, so that an empty one says nothing. */
+export const isUnfinished = computed(() => unfinished.value !== '');
 
 const trouble = computed(() => {
   if (isAway.value) {
     return `${problem.value}. What you see was loaded before; the page tries again every ${READ_EVERY_MS / 1_000} seconds.`;
   }
-  if (behind.value !== '') return `Catching up: ${behind.value} behind.`;
-  return unready.value.length === 0 ? undefined : `Not ready: ${unready.value.join(' · ')}`;
+  if (isUnfinished.value && (status.value?.isGaining ?? false)) return unfinished.value;
+  if (unready.value.length === 0) return unfinished.value || undefined;
+  return `${unfinished.value} Not ready: ${unready.value.join(' · ')}`;
 });
 
 /** The one message about the state of the service. */
@@ -174,7 +191,9 @@ async function read(gone: AbortSignal): Promise<void> {
       readReadiness(abort),
     ]);
     if (gone.aborted) return;
-    status.value = { ...answer, readAtMs: Date.now() };
+    const last = status.peek()?.projection.age_seconds ?? Number.POSITIVE_INFINITY;
+    const isGaining = answer.projection.age_seconds < last;
+    status.value = { ...answer, readAtMs: Date.now(), isGaining };
     unready.value = Object.entries(readiness.checks).flatMap(([name, check]) =>
       check.ready ? [] : [`${name}: ${check.detail}`],
     );

@@ -46,7 +46,7 @@ function OwnStreams() {
       <div class="head">
         <h1 id="title">Streams</h1>
         <p class="sub">
-          named filters that the service keeps, for programs that listen to <code>/streams/…</code>
+          Named filters that the service keeps, for programs that listen to <code>/streams/…</code>
         </p>
       </div>
       <Quotas
@@ -191,7 +191,7 @@ function StreamRow({ stream, onDone }: { readonly stream: Stream; readonly onDon
       <div class="stream-head">
         <h2>{stream.name}</h2>
         <span class={`badge${stream.enabled ? ' open' : ''}`}>
-          {stream.enabled ? 'enabled' : 'disabled'}
+          {stream.enabled ? 'Enabled' : 'Disabled'}
         </span>
         <span class="soft">
           {count(stream.active_sessions)} {stream.active_sessions === 1 ? 'listener' : 'listeners'}
@@ -240,10 +240,10 @@ function StreamRow({ stream, onDone }: { readonly stream: Stream; readonly onDon
         <List name="tags" entries={stream.tags} />
         <List name="series" entries={stream.series} />
         <List name="markets" entries={stream.markets.map(shortAddress)} />
-        {isUnfiltered(stream) ? <span class="soft">every match</span> : null}
+        {isUnfiltered(stream) ? <span class="soft">Every match</span> : null}
       </p>
       <p class="ids">
-        id <code>{stream.id}</code>
+        Id <code>{stream.id}</code>
         <CopyButton text={stream.id} what="the stream's id" />
       </p>
       <Problem problem={problem} />

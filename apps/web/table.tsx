@@ -1,6 +1,7 @@
 /** A table: a list of columns and a list of rows. */
 import { type ComponentChildren, Fragment } from 'preact';
 import { Scroll } from './controls.tsx';
+import { isUnfinished } from './status-strip.tsx';
 
 type Order = 'asc' | 'desc';
 
@@ -30,6 +31,8 @@ type Props<Row> = {
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string | number;
   readonly rowClass?: (row: Row) => string;
+  /** A row's `data-name`. */
+  readonly rowName?: (row: Row) => string;
   /** Content below a row, across the table. */
   readonly below?: (row: Row) => ComponentChildren;
   /** For sortable columns. */
@@ -37,7 +40,7 @@ type Props<Row> = {
 };
 
 export function Table<Row>(props: Props<Row>) {
-  const { label, columns, rows, keyOf, rowClass, below } = props;
+  const { label, columns, rows, keyOf, rowClass, rowName, below } = props;
   return (
     <table class={props.class}>
       <caption class="hidden">{label}</caption>
@@ -53,7 +56,7 @@ export function Table<Row>(props: Props<Row>) {
           const more = below?.(row) ?? null;
           return (
             <Fragment key={keyOf(row)}>
-              <tr class={rowClass?.(row)}>
+              <tr class={rowClass?.(row)} data-name={rowName?.(row)}>
                 {columns.map((column, index) =>
                   column.isHead ? (
                     <th key={index} scope="row" class={column.class}>
@@ -79,9 +82,9 @@ export function Table<Row>(props: Props<Row>) {
   );
 }
 
-/** A table in a scrolling card, or `empty` if there are no rows. */
+/** A table in a scrolling card, or `empty` if there are no rows, which the service knows once it is up to date. */
 export function CardTable<Row>({ empty, ...props }: Props<Row> & { readonly empty: string }) {
-  if (props.rows.length === 0) return <p class="card empty">{empty}</p>;
+  if (props.rows.length === 0) return <p class="card empty">{isUnfinished.value ? '–' : empty}</p>;
   return (
     <Scroll label={props.label}>
       <Table {...props} />

@@ -3,7 +3,7 @@
  * stream. While it is paused, scrolled away, hovered or focused, it holds still and counts new rows. A row renders
  * again only when its state changes, and keeps its place.
  */
-import type { TargetedFocusEvent, VNode } from 'preact';
+import type { ComponentChildren, TargetedFocusEvent, VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { amount, cents, clock, count, exact, nameOf } from './format.ts';
 import type { Row, TapeStore } from './tape-store.ts';
@@ -12,6 +12,7 @@ import type { Row, TapeStore } from './tape-store.ts';
 const ROW_PIXELS = 30;
 const PHONE_ROW_PIXELS = 52;
 const PHONE = matchMedia('(max-width: 760px)');
+const TOUCH = matchMedia('(hover: none)');
 const ROWS_BEYOND = 4;
 const TOUCHED_MS = 1_500;
 const FILL_MS = 1_000;
@@ -22,10 +23,12 @@ type Props = {
   /** Shows only final matches. */
   readonly finalOnly: boolean;
   readonly chosen: Row | undefined;
+  /** Shown in place of rows while there are none. */
+  readonly empty?: ComponentChildren;
   readonly onChoose: (row: Row) => void;
 };
 
-export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) {
+export function TapeList({ store, paused, finalOnly, chosen, empty, onChoose }: Props) {
   const held = useHeld();
   const scroller = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
@@ -109,7 +112,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
         ) : null
       ) : (
         <p class="fresh held" role="status">
-          <span aria-hidden="true">❚❚</span> paused while you {held.is}
+          <span aria-hidden="true">❚❚</span> {heldText(held.is)}
           <span aria-live="off">{waiting > 0 ? ` · ${count(waiting)} new` : ''}</span>
         </p>
       )}
@@ -134,14 +137,14 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
               <th scope="col" class="c-side">
                 Side
               </th>
+              <th scope="col" class="c-outcome">
+                Outcome
+              </th>
               <th scope="col" class="c-price figure">
                 Price
               </th>
               <th scope="col" class="c-usdc figure">
                 USDC
-              </th>
-              <th scope="col" class="c-outcome">
-                Outcome
               </th>
               <th scope="col" class="c-market">
                 Market
@@ -157,6 +160,11 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
             <Space pixels={(length - end) * rowPixels} />
           </tbody>
         </table>
+        {!isEmpty || store.state.value.kind !== 'live' ? null : store.rows.length > 0 ? (
+          <p class="empty">None of these {count(store.rows.length)} matches is final yet.</p>
+        ) : (
+          empty
+        )}
       </section>
     </div>
   );
@@ -248,6 +256,7 @@ function TapeRow(props: {
         <span aria-hidden="true">{SIGNS[state]}</span> <span class="word">{state}</span>
       </td>
       <td class={`c-side side ${shown.side === 'BUY' ? 'gain' : 'loss'}`}>{shown.side}</td>
+      <td class="c-outcome">{shown.outcome}</td>
       <td class="c-price figure">{cents(shown.usdc, shown.shares)}</td>
       <td
         class={`c-usdc figure heat ${shown.side === 'BUY' ? 'bought' : 'sold'}`}
@@ -256,7 +265,6 @@ function TapeRow(props: {
       >
         {amount(shown.usdc)}
       </td>
-      <td class="c-outcome">{shown.outcome}</td>
       <td class="c-market">
         <TapeMarket market={market} />
       </td>
@@ -302,6 +310,11 @@ export function useHeld() {
       onFocusOut: () => setFocused(false),
     },
   };
+}
+
+/** Says why a list is held. A finger does not point. */
+export function heldText(why: string | undefined): string {
+  return TOUCH.matches ? 'Paused' : `Paused while you ${why}`;
 }
 
 /** Handles the click unless it is meant for a link: by keyboard, or to open another tab. */

@@ -15,12 +15,13 @@ import {
   parametersOf,
   settingsOf,
 } from './filters.tsx';
-import { count, nameOf, span, timeText } from './format.ts';
+import { capital, count, nameOf, shortAddress, span, timeText } from './format.ts';
 import { InCode } from './in-code.tsx';
 import { sharedFeed } from './shared-feed.ts';
 import { useViewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { type Column, Table } from './table.tsx';
+import { EmptyTape } from './tape-empty.tsx';
 import { TapeList, TapeMarket } from './tape-list.tsx';
 import { TapePresets } from './tape-presets.tsx';
 import { TapeSound } from './tape-sound.ts';
@@ -72,6 +73,7 @@ export function Tape() {
         name={name}
         open={(options) => sharedFeed(filter, { ...options, last: FIRST_MATCHES })}
         followed={followed}
+        empty={<EmptyTape filter={asked} />}
         controls={
           <>
             <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
@@ -104,6 +106,8 @@ export function LiveTape(props: {
   readonly followed?: readonly string[];
   readonly controls?: ComponentChildren;
   readonly below?: ComponentChildren;
+  /** Shown in place of rows while there are none. */
+  readonly empty?: ComponentChildren;
 }) {
   const { title, name, open, followed } = props;
   const [tries, setTries] = useState(0);
@@ -141,6 +145,7 @@ export function LiveTape(props: {
         paused={paused}
         finalOnly={finalOnly}
         chosen={chosen}
+        empty={props.empty}
         onChoose={(row) => setChoice({ row, of: store })}
       />
       {chosen === undefined ? null : (
@@ -188,7 +193,7 @@ function Connection({ store }: { readonly store: TapeStore }) {
     <p class="sub" role="status" data-stream={state.kind}>
       {state.kind === 'live' ? (
         <span class="state ok">
-          <b aria-hidden="true">●</b> live
+          <b aria-hidden="true">●</b> Live
         </span>
       ) : (
         <span class={`state ${state.kind === 'refused' ? 'bad' : 'busy'}`}>
@@ -210,13 +215,13 @@ function Connection({ store }: { readonly store: TapeStore }) {
 function stateText(state: TapeStore['state']['value']): string {
   switch (state.kind) {
     case 'connecting':
-      return 'connecting';
+      return 'Connecting';
     case 'live':
-      return 'live';
+      return 'Live';
     case 'waiting':
-      return state.why;
+      return capital(state.why);
     case 'refused':
-      return 'refused';
+      return 'Refused';
   }
 }
 
@@ -246,9 +251,9 @@ function Notice({ store, onRetry }: { readonly store: TapeStore; readonly onRetr
 }
 
 const PARTICIPANT: readonly Column<Participant & { readonly index: number }>[] = [
-  { title: 'Role', cell: ({ index }) => (index === 0 ? 'taker' : 'maker') },
+  { title: 'Role', class: 'f-time', cell: ({ index }) => (index === 0 ? 'Taker' : 'Maker') },
   {
-    title: 'Trader',
+    ...{ title: 'Trader', class: 'f-who' },
     cell: ({ address, name }) => (
       <a href={`/trader/${address}`} title={address}>
         {nameOf({ name, address })}
@@ -297,17 +302,17 @@ function TapeDetail(props: {
         </button>
       </div>
       <p class="sub">
-        {row.state === 'void' ? `void: ${row.reason.replaceAll('_', ' ')}` : row.state} · detected{' '}
-        {timeText(row.detectedAtMs)} · cursor {row.cursor}
+        {row.state === 'void' ? `Void: ${row.reason.replaceAll('_', ' ')}` : capital(row.state)} ·
+        detected {timeText(row.detectedAtMs)} · cursor {row.cursor}
       </p>
       <p class="sub">
-        transaction <code>{shortHash(row.txHash)}</code>
+        Transaction <code>{shortAddress(row.txHash)}</code>
         <CopyButton text={row.txHash} what="the transaction hash" />
       </p>
       <div class="scroll">
         <Table
           label="Participants"
-          class="inner"
+          class="fills inner"
           columns={PARTICIPANT}
           rows={[row.taker, ...row.makers].map((fill, index) => ({ ...fill, index }))}
           keyOf={({ index }) => index}
@@ -315,8 +320,4 @@ function TapeDetail(props: {
       </div>
     </aside>
   );
-}
-
-function shortHash(hash: string): string {
-  return `${hash.slice(0, 12)}…${hash.slice(-6)}`;
 }

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import type { Market, Orders, Position, Positions } from './answers.ts';
 import { Choice } from './controls.tsx';
 import { Ago, Pnl, Share, Usdc } from './figures.tsx';
-import { FILL } from './fills.tsx';
+import { FILL, FILL_TIME } from './fills.tsx';
 import {
   CursorPager,
   parametersOf,
@@ -12,7 +12,7 @@ import {
   settingsOf,
   sortedBy,
 } from './filters.tsx';
-import { count, timeMs, timeText } from './format.ts';
+import { count } from './format.ts';
 import { CsvButton } from './in-code.tsx';
 import { MARKET_OF, MarketLink } from './markets.tsx';
 import { CardTable, type Column, Table } from './table.tsx';
@@ -58,8 +58,8 @@ const COLUMNS: readonly Column<Position>[] = [
 ];
 
 const FILLS: readonly Column<Orders['orders'][number] & { readonly index: number }>[] = [
-  { title: 'Time', cell: ({ time }) => timeText(timeMs(time) ?? 0) },
-  { title: 'Role', cell: ({ is_taker }) => (is_taker ? 'taker' : 'maker') },
+  FILL_TIME,
+  { title: 'Role', class: 'wide-only', cell: ({ is_taker }) => (is_taker ? 'Taker' : 'Maker') },
   ...FILL,
 ];
 
@@ -140,7 +140,7 @@ function Count({ of: { total_count, totals } }: { readonly of: Positions }) {
           , won {count(closed_won_count)} of {count(closed_count)} closed{' '}
           <Share
             value={(100 * closed_won_count) / closed_count}
-            title="closed markets, settled or sold, with a realised PnL above 0"
+            title="Closed markets, settled or sold, with a realised PnL above 0"
           />
         </>
       )}
@@ -149,10 +149,10 @@ function Count({ of: { total_count, totals } }: { readonly of: Positions }) {
 }
 
 function State({ of: { market, outcome, status } }: { readonly of: Position }) {
-  if (status === 'open') return <span class="badge open">holds {outcome}</span>;
+  if (status === 'open') return <span class="badge open">Holds {outcome}</span>;
   return (
     <span class="badge">
-      {status === 'sold' ? 'sold' : `won by ${market.winning_outcome || 'none'}`}
+      {status === 'sold' ? 'Sold' : `Won by ${market.winning_outcome || 'none'}`}
     </span>
   );
 }
@@ -195,7 +195,7 @@ function Fills(props: {
       {({ orders }) => (
         <Table
           label="Fills, oldest first"
-          class="inner"
+          class="fills inner"
           columns={FILLS}
           rows={orders.map((fill, index) => ({ ...fill, index }))}
           keyOf={({ index }) => index}

@@ -4,6 +4,7 @@ import type { Position, Positions } from './answers.ts';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { amount, cents, count, timeMs, timeText } from './format.ts';
 import { MARKET_OF } from './markets.tsx';
+import { BelowOneShare, isShare } from './small-holdings.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { type Answered, Loaded } from './use-answer.tsx';
 
@@ -32,13 +33,17 @@ export const POSITION = {
 const COLUMNS: readonly Column<Position>[] = [
   ...[MARKET_OF, POSITION.outcome, POSITION.shares],
   {
-    ...{ title: 'Average', class: 'figure' },
+    ...{ title: 'Average', class: 'figure wide-only' },
     cell: ({ average_price }) => cents(average_price, SHARE),
   },
   { title: 'Mark', class: 'figure', cell: ({ mark }) => <Mark of={mark} /> },
   POSITION.value,
   { ...POSITION.unrealised, class: 'figure strong' },
-  { title: 'ROI', class: 'figure', cell: ({ unrealised_roi }) => <Roi value={unrealised_roi} /> },
+  {
+    title: 'ROI',
+    class: 'figure wide-only',
+    cell: ({ unrealised_roi }) => <Roi value={unrealised_roi} />,
+  },
   {
     ...{ title: 'Realised', class: 'figure wide-only' },
     cell: ({ realised_pnl }) => <Pnl micro={realised_pnl} />,
@@ -46,7 +51,7 @@ const COLUMNS: readonly Column<Position>[] = [
   {
     ...{ title: 'Portfolio', class: 'figure wide-only' },
     cell: ({ portfolio_share }) => (
-      <Share value={portfolio_share} title="share of the trader's portfolio" />
+      <Share value={portfolio_share} title="Share of the trader's portfolio" />
     ),
   },
   {
@@ -58,7 +63,7 @@ const COLUMNS: readonly Column<Position>[] = [
 export function TraderPositions({ answer }: { readonly answer: Answered<Positions> }) {
   const [all, setAll] = useState(false);
   const { data } = answer;
-  const held = data?.positions ?? [];
+  const held = (data?.positions ?? []).filter(isShare);
   return (
     <section aria-labelledby="positions-title" aria-busy={answer.busy}>
       <div class="section-head">
@@ -73,20 +78,23 @@ export function TraderPositions({ answer }: { readonly answer: Answered<Position
           <button type="button" class="push" aria-expanded={all} onClick={() => setAll(!all)}>
             {all
               ? 'Show fewer'
-              : `Show ${data?.total_count === held.length ? 'all' : 'the largest'} ${held.length}`}
+              : `Show ${data?.next_cursor === '' ? 'all' : 'the largest'} ${held.length}`}
           </button>
         )}
       </div>
       <Loaded answer={answer} rows={SHOWN + 1} what="open positions">
         {({ positions }) => (
-          <CardTable
-            label="Open positions"
-            class="positions"
-            columns={COLUMNS}
-            rows={positions.slice(0, all ? positions.length : SHOWN)}
-            keyOf={({ market }) => market.condition_id}
-            empty="No open positions."
-          />
+          <>
+            <CardTable
+              label="Open positions"
+              class="positions two-line"
+              columns={COLUMNS}
+              rows={held.slice(0, all ? held.length : SHOWN)}
+              keyOf={({ market }) => market.condition_id}
+              empty="No open positions."
+            />
+            {all || held.length <= SHOWN ? <BelowOneShare of={positions} /> : null}
+          </>
         )}
       </Loaded>
     </section>
@@ -94,10 +102,10 @@ export function TraderPositions({ answer }: { readonly answer: Answered<Position
 }
 
 function Mark({ of: { source, time, price } }: { readonly of: Position['mark'] }) {
-  if (source === 'none') return <span title="no match yet">–</span>;
+  if (source === 'none') return <span title="No match yet">–</span>;
   const at = timeText(timeMs(time) ?? 0);
   return (
-    <span title={source === 'resolution' ? `resolved ${at}` : `newest match, ${at}`}>
+    <span title={source === 'resolution' ? `Resolved ${at}` : `Newest match, ${at}`}>
       {cents(price, SHARE)}
     </span>
   );

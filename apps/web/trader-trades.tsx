@@ -2,9 +2,8 @@
 import type { TraderTrades as Answer } from './answers.ts';
 import { Choice } from './controls.tsx';
 import { TransactionLink } from './figures.tsx';
-import { FILL } from './fills.tsx';
+import { FILL, FILL_TIME } from './fills.tsx';
 import { CursorPager, parametersOf, SettingField, settingsOf } from './filters.tsx';
-import { timeMs, timeText } from './format.ts';
 import { CsvButton } from './in-code.tsx';
 import { MARKET_OF } from './markets.tsx';
 import { CardTable, type Column } from './table.tsx';
@@ -20,7 +19,7 @@ const SIDES = [
 const settings = settingsOf({});
 
 const COLUMNS: readonly Column<Answer['trades'][number]>[] = [
-  { title: 'Time', cell: ({ time }) => timeText(timeMs(time) ?? 0) },
+  FILL_TIME,
   MARKET_OF,
   ...FILL,
   {
@@ -56,7 +55,7 @@ export function TraderTrades(props: { readonly address: string; readonly refresh
         {({ trades }) => (
           <CardTable
             label="Trades of the trader"
-            class="trades"
+            class="fills trades"
             columns={COLUMNS}
             rows={trades}
             keyOf={({ block_number, log_index }) => `${block_number}-${log_index}`}

@@ -117,10 +117,10 @@ function TraderOf({ address }: { readonly address: string }) {
             </span>
             {profile.x_username === '' ? null : <span>@{profile.x_username}</span>}
             {profile.profile_created_at === '' ? null : (
-              <span>since {day(profile.profile_created_at)}</span>
+              <span>Since {day(profile.profile_created_at)}</span>
             )}
             <span>
-              last trade <Ago time={profile.last_trade_at} />
+              Last trade <Ago time={profile.last_trade_at} />
             </span>
           </p>
         </div>
@@ -229,8 +229,8 @@ const ROWS: readonly {
     cell: (window) => `${count(window.wins_count)} / ${count(window.markets_count)}`,
   },
   { title: 'Volume', cell: ({ volume }) => <Usdc micro={volume} decimals={2} /> },
-  { title: 'as maker', cell: ({ maker_volume }) => <Usdc micro={maker_volume} decimals={2} /> },
-  { title: 'as taker', cell: ({ taker_volume }) => <Usdc micro={taker_volume} decimals={2} /> },
+  { title: 'As maker', cell: ({ maker_volume }) => <Usdc micro={maker_volume} decimals={2} /> },
+  { title: 'As taker', cell: ({ taker_volume }) => <Usdc micro={taker_volume} decimals={2} /> },
 ];
 
 const FIGURE: Column<(typeof ROWS)[number]> = {

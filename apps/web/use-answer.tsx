@@ -9,7 +9,7 @@ import type { Search } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { clock } from './format.ts';
-import { checkService, isAway } from './status-strip.tsx';
+import { checkService, isAway, isUnfinished } from './status-strip.tsx';
 
 const LATE_MS = 200;
 const TYPED_MS = 120;
@@ -217,7 +217,10 @@ export function useSearch(typed: string, limit: number) {
   };
 }
 
-/** A number that increases at an interval while the tab is visible, and when it becomes visible, to trigger reloads. */
+/**
+ * A number that increases to trigger reloads: at an interval while the tab is visible, when it becomes visible, and when
+ * the service has caught up.
+ */
 export function useTicks(everyMs: number): number {
   const [ticks, setTicks] = useState(0);
   useEffect(() => {
@@ -231,6 +234,11 @@ export function useTicks(everyMs: number): number {
       document.removeEventListener('visibilitychange', tick);
     };
   }, [everyMs]);
+  const wasUnfinished = useRef(false);
+  useEffect(() => {
+    if (wasUnfinished.current && !isUnfinished.value) setTicks((last) => last + 1);
+    wasUnfinished.current = isUnfinished.value;
+  }, [isUnfinished.value]);
   return ticks;
 }
 
@@ -260,7 +268,7 @@ export function Problem(props: {
         </ul>
       )}
       <p>
-        {problem.status === 0 ? 'no response' : `${problem.status} ${problem.code}`}
+        {problem.status === 0 ? 'No response' : `${problem.status} ${problem.code}`}
         {problem.requestId === '' ? '' : `, request ${problem.requestId}`}
         {answer?.data === undefined || answer.atMs === 0
           ? ''
@@ -300,19 +308,23 @@ function useChecked(problem: FillstreamError | undefined, onRetry: (() => void) 
   return !isTransient || (checked === problem && !isAway.value);
 }
 
-/** Shows a skeleton until the first response, then the response, grey while it is stale, and any problem. */
+/**
+ * Shows a skeleton until the first response, then the response, and any problem. The response is grey while it is stale
+ * or the service does not respond.
+ */
 export function Loaded<Answer>(props: {
   readonly answer: Answered<Answer>;
   readonly what: string;
   /** Rows of the skeleton. */
   readonly rows: number;
   readonly pixels?: number;
+  readonly tall?: boolean;
   readonly children: (data: Answer) => ComponentChildren;
 }) {
   const { answer, children, ...skeleton } = props;
   const { data, problem, isStale } = answer;
   const isLate = useLate(isStale);
-  const isGrey = isStale && (isLate || problem !== undefined);
+  const isGrey = isAway.value || (isStale && (isLate || problem !== undefined));
   return (
     <>
       <Problem problem={problem} answer={answer} />

@@ -5,7 +5,7 @@
  */
 type View = {
   readonly name: string;
-  /** `:id` stands for the trader or market that the view shows. */
+  /** `:id` stands for the trader, market or event that the view shows. */
   readonly path: string;
   /** Of the document, and of links to the view. None for a view of a trader or market, which has the name of that. */
   readonly title?: string;
@@ -26,6 +26,7 @@ const ROWS = [
   { name: 'compare', path: '/compare', title: 'Compare traders' },
   { name: 'trader', path: '/trader/:id' },
   { name: 'market', path: '/market/:id' },
+  { name: 'event', path: '/event/:id' },
   // As the API names them.
   { name: 'trader', path: '/traders/:id' },
   { name: 'market', path: '/markets/:id' },

@@ -57,7 +57,7 @@ describe('the key', () => {
       return board.traders;
     });
     await expectText(page.locator('main'), `${traders.length} of `);
-    await expectText(page.locator('.strip'), 'simulated data');
+    await expectText(page.locator('.strip'), 'Simulated data');
     await page.goto(`${stage.url}/trader/${traders[0]?.profile.address}`);
     await page.locator('.full-address').waitFor();
     await page.goto(`${stage.url}/tape`);
@@ -145,18 +145,18 @@ test('streams: created, changed, watched, disabled and deleted, as the API has t
   await save();
   await expectText(stream.locator('h2'), 'all of it');
   expect(await streams()).toMatchObject([{ name: 'all of it', tags: [] }]);
-  await expectText(stream.locator('.tags'), 'every match');
+  await expectText(stream.locator('.tags'), 'Every match');
 
   const { markets } = await stage.get<Markets>('/v2/markets?limit=1');
   await edit();
   await fill('Markets', String(markets[0]?.market.id));
   await save();
   await expectText(stream.locator('.tags'), 'markets');
-  expect(await stream.locator('.tags').innerText()).not.toContain('every match');
+  expect(await stream.locator('.tags').innerText()).not.toContain('Every match');
   await edit();
   await fill('Markets', '');
   await save();
-  await expectText(stream.locator('.tags'), 'every match');
+  await expectText(stream.locator('.tags'), 'Every match');
 
   // Only the name is sent, so changes by another program while the form is open are kept.
   await edit();
@@ -182,7 +182,7 @@ test('streams: created, changed, watched, disabled and deleted, as the API has t
   expect(await page.locator('[data-stream]').getAttribute('data-stream')).toBe('live');
   await page.getByRole('button', { name: 'Back to the list' }).click();
   await stream.getByRole('button', { name: 'Disable' }).click();
-  await expectText(stream.locator('.badge'), 'disabled');
+  await expectText(stream.locator('.badge'), 'Disabled');
   await stream.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('button', { name: 'Delete permanently' }).click();
   await stream.waitFor({ state: 'detached' });
@@ -214,11 +214,11 @@ test('the account: usage as the API has it; a key is created, shown once, used a
   };
   await expect.poll(statusOf).toBe(200);
   const row = page.locator('tr', { hasText: 'from the page' });
-  await expectText(row, 'valid');
+  await expectText(row, 'Valid');
   expect(await faults(page)).toEqual([]);
   await row.getByRole('button', { name: 'Revoke' }).click();
   await row.getByRole('button', { name: 'Revoke permanently' }).click();
-  await expectText(row, 'revoked');
+  await expectText(row, 'Revoked');
   await expect.poll(statusOf).toBe(401);
 });
 
@@ -226,8 +226,8 @@ test('the status strip says one age, with the others behind it', async () => {
   const watched = await stage.at('/manage/streams');
   const { page } = watched;
   const strip = page.locator('.strip');
-  await expectText(strip, '● live');
-  await expect.poll(() => strip.innerText()).toMatch(/figures \d+ s old/);
+  await expectText(strip, '● Live');
+  await expect.poll(() => strip.innerText()).toMatch(/Figures \d+ (s|min) old/);
   expect(await strip.innerText()).not.toContain('30D');
   await strip.locator('summary').click();
   await agree(async () => {
@@ -235,7 +235,7 @@ test('the status strip says one age, with the others behind it', async () => {
     const shown = await strip.innerText();
     for (const { time_frame } of boards) expect(shown).toContain(time_frame);
     expect(shown).toContain(count(chain.final_block));
-    expect(shown).toMatch(/feed\s.*projection\s/s);
+    expect(shown).toMatch(/Order feed\s.*Analytics\s/s);
   });
   // Too many requests by the page are not a fault of the service.
   await page.route('**/v2/status', (route) =>
@@ -243,7 +243,7 @@ test('the status strip says one age, with the others behind it', async () => {
   );
   // The page processes a response before it sends the next request.
   for (let n = 0; n < 2; n += 1) await page.waitForResponse('**/v2/status');
-  expect(await strip.innerText()).toContain('● live');
+  expect(await strip.innerText()).toContain('● Live');
 });
 
 test('a service that cannot be reached is said once, and views load again when it is back', async () => {
@@ -253,7 +253,7 @@ test('a service that cannot be reached is said once, and views load again when i
   await page.reload();
   await expectText(page.locator('.trouble'), 'cannot be reached');
   expect(await page.getByRole('alert').count()).toBe(0);
-  await expectText(page.locator('.strip'), 'not live');
+  await expectText(page.locator('.strip'), 'Not live');
   await page.unroute(API);
   await page.locator('.home .market-table tbody tr').first().waitFor();
   await expect.poll(() => page.locator('.trouble').count()).toBe(0);
@@ -261,19 +261,26 @@ test('a service that cannot be reached is said once, and views load again when i
 
 test('a service that is behind says how far, in place of empty lists and huge ages', async () => {
   const { page } = await stage.at('/llms.txt', { key: '' });
+  let age = 400_068;
   await page.route('**/v2/status', async (route) => {
     const response = await route.fetch();
     const status = (await response.json()) as Status;
-    const projection = { ...status.projection, age_seconds: 400_068 };
+    // Nearer to the present at each poll.
+    age -= 60;
+    const projection = { ...status.projection, age_seconds: age };
     await route.fulfill({ response, json: { ...status, projection } });
   });
   await page.route('**/v2/markets?*', (route) =>
     route.fulfill({ json: { as_of: '', markets: [], next_cursor: '' } }),
   );
   await page.goto(`${stage.url}/#key=${stage.key}`);
-  await expectText(page.locator('.trouble'), 'Catching up: 5 d behind.');
-  await expectText(page.locator('.home .empty').first(), 'Catching up: 5 d behind.');
-  expect(await page.locator('body').innerText()).not.toContain('400068');
+  await expectText(page.locator('.trouble'), 'Catching up: 5 days behind.');
+  await expectText(page.locator('.home .empty').first(), '–');
+  const shown = await page.locator('body').innerText();
+  expect(shown).not.toMatch(/No open markets|\d{6} s/);
+  await page.unroute('**/v2/status');
+  await expectText(page.locator('.home .empty').first(), 'No open markets.');
+  expect(await page.locator('.trouble').count()).toBe(0);
 });
 
 test('the API reference, light and dark: every operation, from this host alone, tried with the key of the visitor', async () => {

@@ -47,3 +47,6 @@ export function price(micro: number | null): string {
 export function change(micro: number): string {
   return `${money(micro * 100, 1, 'always')}¢`;
 }
+
+/** Whether a list shows a holding: at least one share. */
+export const isShare = ({ shares }: { readonly shares: number }) => shares >= 1e6;

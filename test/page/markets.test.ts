@@ -12,7 +12,7 @@ import type {
   TraderMarkets,
 } from '../../apps/client/index.ts';
 import { faults, screenshot, type Watched } from './browser.ts';
-import { cents, change, count, money, percent, price } from './figures.ts';
+import { cents, change, count, isShare, money, percent, price } from './figures.ts';
 import { agree, asOnRealChain, expectRows, expectText, texts } from './seen.ts';
 import { useStage } from './stage.ts';
 
@@ -68,9 +68,9 @@ test('home: trending, rising, falling and closing markets, top traders and bigge
     columns,
     (answer: BiggestTrades) =>
       answer.trades.map(({ side, outcome, market, usdc }) => [
+        market.question,
         side,
         outcome,
-        market.question,
         money(usdc, 0, 'negative'),
       ]),
   );
@@ -152,7 +152,7 @@ test('markets: a rejected filter shows the error, greys out the old rows, and ca
 
   await page.route('**/v2/markets?*', (route) => route.abort());
   await page.getByRole('radio', { name: 'Resolved' }).check();
-  await expectText(page.getByRole('alert'), 'no response');
+  await expectText(page.getByRole('alert'), 'No response');
   await Promise.all([
     page.waitForRequest('**/v2/markets?*'),
     page.getByRole('button', { name: 'Retry' }).click(),
@@ -236,13 +236,15 @@ test('a market that is open: odds, change, matches, holders, losers and siblings
     const path = `${base}/holders?outcome=${outcome}&limit=10`;
     const table = `section[aria-labelledby=holders-${outcome}]`;
     await expectRows(watched, path, table, [1, 2, 3, 4, 5], ({ holders }: MarketHolders) =>
-      holders.map((holder) => [
-        count(Math.round(holder.shares / 1e6)),
-        percent(holder.outcome_share, 'negative'),
-        price(holder.average_price),
-        money(holder.value, 2, 'negative'),
-        money(holder.unrealised_pnl, 2, 'always'),
-      ]),
+      holders
+        .filter(isShare)
+        .map((holder) => [
+          count(Math.round(holder.shares / 1e6)),
+          percent(holder.outcome_share, 'negative'),
+          price(holder.average_price),
+          money(holder.value, 2, 'negative'),
+          money(holder.unrealised_pnl, 2, 'always'),
+        ]),
     );
   }
   const [board, losers] = ['/v2/analytics/leaderboard', 'section[aria-labelledby=losers-title]'];
@@ -251,7 +253,7 @@ test('a market that is open: odds, change, matches, holders, losers and siblings
       .filter(({ total_pnl }) => total_pnl < 0)
       .map(({ total_pnl }) => [money(total_pnl, 2, 'always')]),
   );
-  await expectText(page.locator('[data-stream]'), 'live');
+  await expectText(page.locator('[data-stream]'), 'Live');
   await expectMatches(watched, `${base}/trades`);
   // Other sites do not know simulated markets and transactions.
   const links = page.locator('a[href^="https:"]');
@@ -326,7 +328,7 @@ async function expectMatches(watched: Watched, path: string): Promise<void> {
   await agree(async () => {
     const { trades } = watched.answer<MarketTrades>(path);
     const ids = (await rows.evaluateAll((all) =>
-      (all as unknown as { dataset: { match: string } }[]).map((row) => row.dataset.match),
+      (all as unknown as { dataset: { name: string } }[]).map((row) => row.dataset.name),
     )) as string[];
     const cells = await texts(rows);
     const shown = new Map(ids.map((id, index) => [id, cells[index]]));
@@ -335,7 +337,7 @@ async function expectMatches(watched: Watched, path: string): Promise<void> {
     for (const { match_id, side, usdc, shares } of both) {
       const row = shown.get(match_id);
       expect(row?.[1]).toContain(side);
-      expect(row?.slice(2, 4)).toEqual([
+      expect(row?.slice(3, 5)).toEqual([
         cents(String(usdc), String(shares)),
         money(usdc, 2, 'negative'),
       ]);

@@ -82,7 +82,7 @@ test('ten tabs share one session, and lose nothing when the tab that has the str
   await expect.poll(open).toBe(1);
   await whole.bringToFront();
   await expectWhole(whole);
-  for (const [, , , , usdc = ''] of await texts(large.locator('tr[data-cursor]'))) {
+  for (const [, , , , , usdc = ''] of await texts(large.locator('tr[data-cursor]'))) {
     expect(Number(usdc.replaceAll(',', ''))).toBeGreaterThanOrEqual(5);
   }
 });
@@ -199,7 +199,7 @@ const IS_BUILT = `(() => {
 
 /** Read at once: rows may be built between two readings. */
 const BUILT_ROWS = `[...document.querySelectorAll('tr[data-cursor]')].map((row) => {
-  const [, state, , price, usdc] = [...row.cells].map((cell) => cell.innerText);
+  const [, state, , , price, usdc] = [...row.cells].map((cell) => cell.innerText);
   const { textDecorationLine } = getComputedStyle(row.querySelector('.c-market'));
   const struck = textDecorationLine === 'line-through';
   return { position: row.dataset.cursor, state, price, usdc, struck };

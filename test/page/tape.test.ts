@@ -37,7 +37,7 @@ test('strikes a void match through, shows the reason, and undoes both if it is r
   await expect.poll(state).toBe('✕ void');
   expect((await struck(row))[0]).toBe(true);
   await row.locator('button').click();
-  await expectText(page.locator('.detail'), 'void: never mined');
+  await expectText(page.locator('.detail'), 'Void: never mined');
   await publish({ kind: 'restored', ...about(ownMatch) });
   await expect.poll(state).toBe('✓ final');
   expect((await struck(row))[0]).toBe(false);
@@ -68,7 +68,7 @@ test('shows only matches that pass the filters at the server, and the details of
   await page.locator('tr[data-cursor]').nth(4).waitFor();
   const asked = watched.urls.find((one) => one.includes('/v2/recent_matches')) ?? '';
   expect(new URL(asked).searchParams.get('limit')).toBe('200');
-  for (const [, , side, price = '', usdc = ''] of await texts(page.locator('tr[data-cursor]'))) {
+  for (const [, , side, , price = '', usdc = ''] of await texts(page.locator('tr[data-cursor]'))) {
     expect(side).toMatch(/^(BUY|SELL)$/);
     expect(Number.parseFloat(price)).toBeGreaterThanOrEqual(50);
     expect(Number(usdc.replaceAll(',', ''))).toBeGreaterThanOrEqual(50);
@@ -77,9 +77,25 @@ test('shows only matches that pass the filters at the server, and the details of
   await page.locator('tr[data-cursor] button').nth(3).click();
   await page.locator('.detail tbody tr').nth(1).waitFor();
   const [taker, ...makers] = await texts(page.locator('.detail tbody tr'));
-  expect([taker?.[0], makers[0]?.[0]]).toEqual(['taker', 'maker']);
+  expect([taker?.[0], makers[0]?.[0]]).toEqual(['Taker', 'Maker']);
   await page.goto(`${stage.url}/tape?min_price=101`);
   await expectText(page.getByRole('alert'), 'min_price: must be from 0 to 100');
+});
+
+test('says that no match passes the filters, and which one was the last that did', async () => {
+  const { address, last } = await findOldRecord();
+  const { page } = await stage.at(`/tape?traders=${address}&min_usdc=${last.usdc / 1e6}`);
+  await page.locator('[data-stream=live]').waitFor();
+  const empty = page.locator('.tape .empty');
+  await expectText(empty, 'No new match passes these filters yet.');
+  const price = cents(String(last.usdc), String(last.shares));
+  await expectText(
+    empty,
+    `${last.outcome} at ${price} for ${money(last.usdc, 2, 'negative')} USDC`,
+  );
+  await page.getByRole('button', { name: 'All', exact: true }).click();
+  await page.locator('tr[data-cursor]').first().waitFor();
+  expect(await empty.count()).toBe(0);
 });
 
 test.each([
@@ -137,7 +153,7 @@ test.each([
     );
     if (most === undefined) throw new Error('no trade of this match');
     const cells = await row.locator('td').allTextContents();
-    const [, , side, shownPrice, , outcome] = cells;
+    const [, , side, outcome, shownPrice] = cells;
     expect([side, shownPrice]).toEqual([most.side, cents(String(most.usdc), String(most.shares))]);
     // A market may have been without a listing when its match was shown.
     if (outcome !== '') expect(outcome).toBe(most.outcome);
@@ -165,7 +181,7 @@ test('opens with the newest matches that pass, and keeps the row under the point
     await page.mouse.move(scroller.x - 40, scroller.y - 30);
     await expect.poll(() => page.locator('.held').count()).toBe(0);
     await page.mouse.move(x, y);
-    await expectText(page.locator('.held'), 'paused while you point at it');
+    await expectText(page.locator('.held'), 'Paused while you point at it');
     const aimed = await page.evaluate<string>(
       `document.elementFromPoint(${x}, ${y}).closest('tr').dataset.cursor`,
     );
@@ -292,7 +308,7 @@ test('is no longer held once the row that had the focus is gone', async () => {
     `addEventListener('focusout', (event) => event.stopImmediatePropagation(), true)`,
   );
   await page.keyboard.press('j');
-  await expectText(page.locator('.held'), 'paused while you are in it');
+  await expectText(page.locator('.held'), 'Paused while you are in it');
   await scrollTo(page, 3_000);
   await expect.poll(() => page.evaluate('document.activeElement === document.body')).toBe(true);
   await scrollTo(page, 0);
@@ -309,11 +325,11 @@ test('the matches of a market: while they are held, new ones are counted, and st
     match(n, { txHash: hash(100 + n), conditionId, detectedAtMs: Date.now() });
   const held = numbered(0);
   await publish(held);
-  const row = page.locator(`[data-match="${idOf(held)}"]`);
+  const row = page.locator(`[data-name="${idOf(held)}"]`);
   await row.waitFor();
   await page.locator('.match-scroll').hover();
   const state = page.locator('.market-tape .state');
-  await expectText(state, 'paused');
+  await expectText(state, 'Paused');
   // More than the list has.
   await publish(...Array.from({ length: 60 }, (_, n) => numbered(n + 1)));
   await publish({ kind: 'restored', ...about(held) });
@@ -346,6 +362,19 @@ test('alerts continue if the browser rejects a notification', async () => {
   await publish({ ...ownMatch, txHash: hash(79) });
   await expectText(page.locator('.alert'), 'and 1 more');
 });
+
+/** The largest trade of a trader, from before the service, with which the feed began. */
+async function findOldRecord() {
+  const { traders } = await stage.get<LeaderboardV1>('/v1/analytics/leaderboard?limit=20');
+  for (const { profile } of traders) {
+    const path = `/v2/traders/${profile.address}/trades?limit=1000`;
+    const { trades } = await stage.get<TraderTrades>(path);
+    const [last] = trades.toSorted((a, b) => b.usdc - a.usdc);
+    if (last === undefined || Date.parse(last.time) > Date.now() - 3_600_000) continue;
+    return { address: profile.address, last };
+  }
+  throw new Error('every trader had the largest trade in the last hour');
+}
 
 /** Publishes to the service's feed, as ingest does. */
 async function publish(...events: readonly FeedEvent[]): Promise<void> {

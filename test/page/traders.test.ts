@@ -17,7 +17,7 @@ import type {
   TraderV1,
 } from '../../apps/client/index.ts';
 import { faults, PHONE, screenshot, type Watched } from './browser.ts';
-import { cents, change, count, money, percent, price } from './figures.ts';
+import { cents, change, count, isShare, money, percent, price } from './figures.ts';
 import { agree, compareRows, expectRows, expectText, texts } from './seen.ts';
 import { useStage } from './stage.ts';
 
@@ -221,6 +221,7 @@ test('a trader: the chart of PnL begins at zero, then come open positions, with 
       columns,
       ({ positions }: TraderPositions) =>
         positions
+          .filter(isShare)
           .slice(0, 8)
           .map((one) => [
             one.outcome,
@@ -232,7 +233,7 @@ test('a trader: the chart of PnL begins at zero, then come open positions, with 
             money(one.realised_pnl, 2, 'always'),
           ]),
     );
-    const shown = await page.locator('.totals').first().innerText();
+    const shown = await page.locator('section:has(#positions-title) .totals').innerText();
     expect(shown).toContain(money(totals.value, 2, 'negative'));
   });
   for (const [title, slider] of [
@@ -425,7 +426,7 @@ test('a trader: the address is copied with its checksum', async () => {
   const { page } = await stage.at(`/trader/${address}`, { permissions });
   const copy = page.getByRole('button', { name: 'Copy the address' });
   await expectText(page.locator('.full-address'), getAddress(address));
-  await Promise.all([expectText(copy, 'copied'), copy.click()]);
+  await Promise.all([expectText(copy, 'Copied'), copy.click()]);
   expect(await page.evaluate('navigator.clipboard.readText()')).toBe(getAddress(address));
 });
 

@@ -26,6 +26,7 @@ const READY = {
   trader: '.history tbody tr',
   market: '.plot canvas',
   resolved: '.plot canvas',
+  event: '.plot canvas',
   compare: '.plot[aria-valuenow]:not([aria-valuenow="0"])',
   tape: 'tr[data-cursor]:nth-child(15)',
   following: '.followed tbody td.strong span',
@@ -41,6 +42,17 @@ const MOVED_PIXELS_MAX = 8;
 const SHIFT_MAX = 0.05;
 /** Their skeletons are as high as their content, and no late line moves their controls. */
 const STILL: readonly View[] = ['home', 'markets', 'leaderboard'];
+
+/** What is wider than the screen. */
+const OVERFLOW = `[...document.querySelectorAll('html, .scroll:has(> .fills, > .two-line)')]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map(({ className, scrollWidth }) => className + ': ' + scrollWidth)`;
+/** Figures, sides and titles that are cut in rows of two lines. */
+const CUT = `[...document.querySelectorAll(
+  ':is(.fills, .two-line, .tape) :is(thead th, td.figure, td.f-side)',
+)]
+  .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+  .map(({ className, textContent }) => className + ': ' + textContent)`;
 
 /** Runs in a page before its own scripts: records what moves up or down, and by what share of the screen. */
 const WATCH = `
@@ -70,14 +82,17 @@ describe.each([
     '%s does not shift while it loads, fits the screen, and has no accessibility faults',
     async (view) => {
       const { page } = await visit(view, context);
-      const overflow =
-        'document.documentElement.scrollWidth - document.documentElement.clientWidth';
-      expect(await page.evaluate(overflow)).toBe(0);
+      expect(await page.evaluate(OVERFLOW)).toEqual([]);
       for (const colorScheme of schemes) {
         await page.emulateMedia({ colorScheme });
         await screenshot(page, `${view}-${device}-${colorScheme}`);
         expect(await faults(page), colorScheme).toEqual([]);
       }
+      if (context !== PHONE) return;
+      await page.setViewportSize({ width: 360, height: 780 });
+      // Charts are drawn again later.
+      await expect.poll(() => page.evaluate(OVERFLOW)).toEqual([]);
+      expect(await page.evaluate(CUT)).toEqual([]);
     },
   );
 });
@@ -117,6 +132,12 @@ async function pathOf(view: View): Promise<string> {
     case 'market': {
       const { markets } = await stage.get<Markets>('/v2/markets?limit=1');
       return `/market/${markets[0]?.market.id}`;
+    }
+    case 'event': {
+      const { markets } = await stage.get<Markets>('/v2/markets?limit=100');
+      const ofEvent = Map.groupBy(markets, ({ market }) => market.event_slug);
+      const [slug] = [...ofEvent].find(([slug, own]) => slug !== '' && own.length > 2) ?? [];
+      return `/event/${slug}`;
     }
     case 'resolved': {
       const path = `/v2/traders/${await stage.leader()}/markets?is_active=false&limit=1`;
@@ -227,7 +248,7 @@ describe('finds a whale by name, sees what they hold, opens a market, watches it
 
     // Its tape, and in the chart what the whale traded.
     await page.locator('.market-tape [data-stream=live]').waitFor();
-    await page.locator('[data-match]').first().waitFor();
+    await page.locator('.matches [data-name]').first().waitFor();
     if (name === 'with the keyboard alone') await page.keyboard.press('6');
     else await way.use(page, page.locator('.segments label').filter({ hasText: 'All' }));
     await expectText(page.locator('.chart-marks'), whale);

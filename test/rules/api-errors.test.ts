@@ -115,8 +115,8 @@ describe('400 invalid_request', () => {
 
   test.each([
     ['/leaderboards', '/leaderboard'],
-    ['/event/some-event', '/markets?event=some-event'],
-    ['/event/a%26b', '/markets?event=a%26b'],
+    ['/events/some-event', '/event/some-event'],
+    ['/events/a%26b', '/event/a%26b'],
     ['/reference', '/docs'],
   ])('%s leads to %s, without a key', async (path, location) => {
     const response = await fetch(api.url + path, { redirect: 'manual' });

@@ -143,7 +143,7 @@ export async function ended(child: ChildProcess, signal: NodeJS.Signals): Promis
   await exit;
 }
 
-export type Ready = {
+type Ready = {
   readonly url: string;
   readonly key: string;
   readonly clickhouse_url: string;
