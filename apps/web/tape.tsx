@@ -4,6 +4,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { traderAddress } from '../client/index.ts';
+import { fillstream } from './client.ts';
 import { CopyButton } from './controls.tsx';
 import type { FeedFilter } from './feed-filter.ts';
 import { FILL } from './fills.tsx';
@@ -32,7 +34,7 @@ import { Problem } from './use-answer.tsx';
 const FILTERS: readonly Filter[] = [
   ...(
     [
-      ['traders', 'Traders (addresses, comma-separated)'],
+      ['traders', 'Traders (addresses or names, comma-separated)'],
       ['markets', 'Markets (ids or slugs, comma-separated)'],
       ['tags', 'Tags (comma-separated)'],
       ['series', 'Series (slugs, comma-separated)'],
@@ -71,7 +73,7 @@ export function Tape() {
       <LiveTape
         title="Tape"
         name={name}
-        open={(options) => sharedFeed(filter, { ...options, last: FIRST_MATCHES })}
+        open={(options) => feedOf(filter, options)}
         followed={followed}
         empty={<EmptyTape filter={asked} />}
         controls={
@@ -94,6 +96,17 @@ export function Tape() {
       />
     </section>
   );
+}
+
+/** The feed of a filter. Names of traders become addresses in the URL, which starts a new tape. */
+async function* feedOf(filter: FeedFilter, options: Parameters<Open>[0]) {
+  const given = (filter.traders ?? '').split(',').filter((text) => text.trim() !== '');
+  const addresses = await Promise.all(
+    given.map((text) => traderAddress(fillstream.value, text, { signal: options.signal })),
+  );
+  const isNamed = addresses.some((address, at) => address !== given[at]?.trim());
+  if (isNamed) settings.set({ traders: addresses.join(',').toLowerCase() }, { typed: true });
+  else yield* sharedFeed(filter, { ...options, last: FIRST_MATCHES });
 }
 
 /** A tape of one event stream. */

@@ -78,7 +78,9 @@ export function TraderPositions({ answer }: { readonly answer: Answered<Position
           <button type="button" class="push" aria-expanded={all} onClick={() => setAll(!all)}>
             {all
               ? 'Show fewer'
-              : `Show ${data?.next_cursor === '' ? 'all' : 'the largest'} ${held.length}`}
+              : data?.next_cursor === ''
+                ? `Show all ${data.total_count}`
+                : `Show the largest ${held.length}`}
           </button>
         )}
       </div>

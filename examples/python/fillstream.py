@@ -294,6 +294,7 @@ class Order(TypedDict):
 
 class Market(TypedDict):
     id: str  # "0" while it is unknown
+    condition_id: str
     question: str
     slug: str
     start_date: str

@@ -169,6 +169,17 @@ test.each([
   expect(makers).toBeGreaterThan(0);
 });
 
+test('takes names of traders, and says which are similar to one that nobody has', async () => {
+  const { traders } = await stage.get<LeaderboardV1>('/v1/analytics/leaderboard?limit=50');
+  const { address = '', name = '' } =
+    traders.find(({ profile }) => profile.name !== '')?.profile ?? {};
+  const { page } = await stage.at(`/tape?traders=${name}`);
+  await expect.poll(() => page.url()).toContain(`traders=${address}`);
+  await page.locator('[data-stream=live]').waitFor();
+  await page.goto(`${stage.url}/tape?traders=${name}x`);
+  await expectText(page.getByRole('alert'), name);
+});
+
 test('opens with the newest matches that pass, and keeps the row under the pointer in place', async () => {
   const { page } = await stage.at('/tape');
   // All that have arrived, which is more than a moment of live trading.

@@ -17,11 +17,11 @@ test.each([
 });
 
 test.each([
-  [100, 'won: pays 100¢ a share'],
-  [70, 'won: pays 70¢ a share'],
+  [100, 'Won: pays 100¢ a share'],
+  [70, 'Won: pays 70¢ a share'],
   [50, '50-50: pays 50¢ a share'],
-  [30, 'lost: pays 30¢ a share'],
-  [0, 'lost'],
+  [30, 'Lost: pays 30¢ a share'],
+  [0, 'Lost'],
 ])('an outcome that pays %i of 100: %s', (each, text) => {
   expect(paid(each)).toBe(text);
 });
