@@ -5,7 +5,8 @@ import { Chart } from './chart.tsx';
 import { Choice, Skeleton } from './controls.tsx';
 import { Tile, Usdc } from './figures.tsx';
 import { capital, centsTick, count, priceText, timeMs } from './format.ts';
-import { MARKET } from './markets.tsx';
+import { MARKET, marketPath } from './markets.tsx';
+import { Picture } from './picture.tsx';
 import { Nothing } from './shell.tsx';
 import { now } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
@@ -121,7 +122,10 @@ function columnsOf(lines: readonly string[]): readonly Column<MarketEntry>[] {
               class="dot"
               style={{ background: line < 0 ? 'transparent' : `var(--${colourOf(line)})` }}
             />
-            {MARKET.name.cell(entry)}
+            <Picture id={entry.market.condition_id} image={entry.market.icon} />
+            <a href={marketPath(entry.market)} data-row title={entry.market.question}>
+              {nameOf(entry.market)}
+            </a>
           </span>
         );
       },

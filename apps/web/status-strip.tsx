@@ -57,6 +57,7 @@ export function StatusStrip() {
           <b aria-hidden="true">●</b> Live
         </span>
       )}
+      {reading === undefined ? null : <Figures reading={reading} />}
       {isSimulated ? (
         <span
           class="badge"
@@ -65,7 +66,6 @@ export function StatusStrip() {
           Simulated data
         </span>
       ) : null}
-      {reading === undefined ? null : <Figures reading={reading} />}
     </footer>
   );
 }
