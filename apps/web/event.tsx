@@ -82,9 +82,7 @@ function Outcomes(props: {
           {count(markets.length)}
           {isCut ? '+' : ''}
         </Tile>
-        <Tile name={isExclusive ? 'Sum of prices, one wins' : 'Sum of prices'}>
-          {priceText(sum)}
-        </Tile>
+        {isExclusive ? <Tile name="Sum of prices, one wins">{priceText(sum)}</Tile> : null}
         <Tile name="Volume">
           <Usdc micro={volume} />
         </Tile>
