@@ -101,7 +101,7 @@ function textOf(text: string) {
 /** Parameters of the API whose argument has another name. */
 const ARGUMENTS: Readonly<Record<string, string>> = { address: 'trader', id: 'market' };
 
-/** What is wrong, what is allowed, and whether to try again. */
+/** The error in one sentence, with what the model can do about it. */
 function sentenceOf(error: FillstreamError): string {
   const issues = error instanceof ApiError ? error.issues : [];
   const wrong = issues.map(({ path, message }) => `${ARGUMENTS[path] ?? path}: ${message}`);

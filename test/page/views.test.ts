@@ -43,7 +43,7 @@ const SHIFT_MAX = 0.05;
 /** Their skeletons are as high as their content, and no late line moves their controls. */
 const STILL: readonly View[] = ['home', 'markets', 'leaderboard'];
 
-/** What is wider than the screen. */
+/** The page and its lists, if their content is wider than they are. */
 const OVERFLOW = `[...document.querySelectorAll('html, .scroll:has(> .fills, > .two-line)')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
   .map(({ className, scrollWidth }) => className + ': ' + scrollWidth)`;
