@@ -36,14 +36,9 @@ const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, blo
 const MATCH_HASH = `cityHash64(condition_id, trader, block_number, log_index, event_log_index, block_time,
   tx_hash, outcome_index, side, shares, usdc, fee, order_hash)`;
 
-/** Rows of recent_bookings that are older than 32 days may be gone from one copy of the tables and not yet from the other. */
-const RECENT_DAYS = 30;
-const DAY_MS = 86_400_000;
-const RECENT = `block_time >= toDateTime({since:UInt32}, 'UTC')`;
-const recentHash = (
-  volume: string,
-) => `cityHash64(trader, condition_id, block_time, block_number, log_index,
-  kind, realised_pnl, realised_cost, toInt64(${volume}))`;
+const TIMED_HASH = `cityHash64(block_time, block_number, log_index, kind, trader, condition_id, is_taker,
+  outcome_index, shares, usdc, realised_pnl, realised_cost, position_outcome, position_shares, position_cost,
+  position_fees)`;
 
 /** Without the batch, which describes how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
@@ -88,10 +83,10 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'priced matches': 'countIf(is_taker AND shares > 0)',
     'priced volume': 'sumIf(usdc, is_taker AND shares > 0)',
     'by match#': `sumIf(${MATCH_HASH}, is_taker)`,
-    'recent#': `sumIf(${recentHash(`if(kind = 'fill', usdc, 0)`)}, ${RECENT})`,
+    'by time#': `sum(${TIMED_HASH})`,
     'contents#': `sum(cityHash64(${BOOKED}))`,
   },
-  'recent_bookings FINAL': { 'recent#': `sumIf(${recentHash('volume')}, ${RECENT})` },
+  bookings_by_time: { 'by time#': `sum(${TIMED_HASH})` },
   trader_hours: { ...SUMS, 'by hour#': `sum(${MIXED} * ${hourKey('hour')})` },
   trader_markets: SUMS,
   market_traders: SUMS,
@@ -140,14 +135,11 @@ const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(hel
   FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
     FROM bookings GROUP BY condition_id, trader)`;
 
-/** Pass the same `now` (unix milliseconds) for figures that will be compared. */
-export async function figuresOf(client: ClickHouseClient, now = Date.now()): Promise<Figures> {
-  // Midnight, so that figures of the same day cover the same rows.
-  const since = (Math.floor(now / DAY_MS) - RECENT_DAYS) * (DAY_MS / 1_000);
+export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
   const figures = new Map<string, string>();
   for (const [from, wanted] of Object.entries(SCANS)) {
     const expressions = Object.values(wanted).map((expression) => `toString(${expression})`);
-    const values = await row(client, `SELECT ${expressions.join(', ')} FROM ${from}`, { since });
+    const values = await row(client, `SELECT ${expressions.join(', ')} FROM ${from}`);
     const table = /\w+$/.exec(from.replace(/ FINAL$| GROUP BY .*$/s, ''))?.[0];
     for (const [i, name] of Object.keys(wanted).entries()) {
       figures.set(`${table}.${name}`, values[i] ?? '');
@@ -200,11 +192,7 @@ function signed(change: bigint): string {
   return change > 0n ? `+${change}` : `${change}`;
 }
 
-async function row(
-  client: ClickHouseClient,
-  query: string,
-  query_params: Readonly<Record<string, number>> = {},
-): Promise<readonly string[]> {
-  const result = await client.query({ query, query_params, format: 'JSONCompactEachRow' });
+async function row(client: ClickHouseClient, query: string): Promise<readonly string[]> {
+  const result = await client.query({ query, format: 'JSONCompactEachRow' });
   return z.array(z.array(z.string())).parse(await result.json())[0] ?? [];
 }

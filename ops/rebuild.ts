@@ -254,8 +254,7 @@ async function handOver(parts: Parts, tables: readonly string[], yes: boolean): 
         project(parts, 'live', span, assertOwner).catch(leaveForgotten),
         project(parts, 'beside', span, assertOwner),
       ]);
-      const now = Date.now();
-      const [before, after] = await Promise.all([figuresOf(live, now), figuresOf(beside, now)]);
+      const [before, after] = await Promise.all([figuresOf(live), figuresOf(beside)]);
       refuseWrong(contradictions(after));
       const different = differences(before, after);
       report(

@@ -16,7 +16,7 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'trader_hours',
   'trader_markets',
   'trader_market_hours',
-  'recent_bookings',
+  'bookings_by_time',
   'market_traders',
   'market_bookings',
   'trader_activity',

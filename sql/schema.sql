@@ -1,6 +1,50 @@
 -- Written by `npm run schema` from the engine's SHOW CREATE. Do not edit: change sql/migrations or
 -- sql/analyst/views and run it again.
 
+CREATE VIEW analyst.activity
+(
+    `time` DateTime('UTC') COMMENT 'time of the block, UTC',
+    `block_number` UInt64 COMMENT 'block of the log',
+    `log_index` UInt32 COMMENT 'log of the fill or of the resolution inside its block',
+    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `trader` String COMMENT 'wallet that owns the fill or position, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement: 0 or 1',
+    `is_taker` Bool COMMENT 'true for the taker of a match, false for its makers and for settlements',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares',
+    `usdc` Decimal(38, 6) COMMENT 'USDC paid or received, without fee; payout of a settlement',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised, net of fees',
+    `realised_cost` Decimal(38, 6) COMMENT 'USDC that the closed shares had cost, the denominator of ROI',
+    `held_outcome_index` UInt8 COMMENT 'outcome held in the market afterwards',
+    `held_shares` Decimal(38, 6) COMMENT 'outcome shares held afterwards'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'every fill and settlement, by time'
+AS SELECT
+    block_time AS time,
+    block_number,
+    log_index,
+    kind,
+    concat('0x', lower(hex(b.trader))) AS trader,
+    concat('0x', lower(hex(b.condition_id))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(b.condition_id))) AS category,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
+    outcome_index,
+    is_taker,
+    toDecimal128(b.shares, 6) / 1000000 AS shares,
+    toDecimal128(b.usdc, 6) / 1000000 AS usdc,
+    toDecimal128(b.realised_pnl, 6) / 1000000 AS realised_pnl,
+    toDecimal128(b.realised_cost, 6) / 1000000 AS realised_cost,
+    position_outcome AS held_outcome_index,
+    toDecimal128(b.position_shares, 6) / 1000000 AS held_shares
+FROM fillstream.bookings_by_time AS b;
+
 CREATE VIEW analyst.fills
 (
     `time` DateTime('UTC') COMMENT 'time of the block, UTC',
@@ -765,6 +809,7 @@ CREATE TABLE fillstream.balances
     `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
     `balance` Int64 COMMENT 'micro-pUSD',
     `block_number` UInt64 COMMENT 'block at whose end the balance was read',
+    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC; caches poll it for new rows',
     `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(block_number)
@@ -810,6 +855,70 @@ PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
+
+CREATE TABLE fillstream.bookings_by_time
+(
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
+    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes' CODEC(ZSTD(1)),
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
+    `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
+    `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
+    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
+    `position_outcome` UInt8 COMMENT 'outcome held after this row',
+    `position_shares` Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
+    `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
+    `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1))
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(block_time)
+ORDER BY (block_time, block_number, log_index)
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384
+COMMENT 'every fill and settlement, by time';
+
+CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_by_time
+(
+    `block_time` DateTime('UTC'),
+    `block_number` UInt64,
+    `log_index` UInt32,
+    `kind` Enum8('fill' = 0, 'settlement' = 1),
+    `trader` FixedString(20),
+    `condition_id` FixedString(32),
+    `is_taker` Bool,
+    `outcome_index` UInt8,
+    `shares` Int64,
+    `usdc` Int64,
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `position_outcome` UInt8,
+    `position_shares` Int64,
+    `position_cost` Int64,
+    `position_fees` Int64
+)
+COMMENT 'feeds bookings_by_time'
+AS SELECT
+    block_time,
+    block_number,
+    log_index,
+    kind,
+    trader,
+    condition_id,
+    is_taker,
+    outcome_index,
+    shares,
+    usdc,
+    realised_pnl,
+    realised_cost,
+    position_outcome,
+    position_shares,
+    position_cost,
+    position_fees
+FROM fillstream.bookings;
 
 CREATE TABLE fillstream.leaderboard_1d
 (
@@ -1083,8 +1192,9 @@ AS WITH
         SELECT now('UTC')
     ) AS window_end,
     window_end - {seconds:UInt32} AS window_start,
-    toStartOfHour(window_start + 3599) AS first_hour,
-    toStartOfHour(window_end) AS last_hour
+    {seconds:UInt32} > 604800 AS has_hours,
+    toStartOfHour(window_end) AS last_hour,
+    if(has_hours, toStartOfHour(window_start + 3599), last_hour) AS first_hour
 SELECT
     ['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'][bit + 1] AS tag,
     board.trader AS trader,
@@ -1147,10 +1257,9 @@ FROM
                     condition_id,
                     realised_pnl,
                     realised_cost,
-                    volume,
+                    if(kind = 'fill', usdc, 0),
                     (realised_cost != 0) OR (kind = 'settlement')
-                FROM fillstream.recent_bookings
-                FINAL
+                FROM fillstream.bookings_by_time
                 WHERE ((block_time >= window_start) AND (block_time < first_hour)) OR ((block_time >= last_hour) AND (block_time <= window_end))
             )
             GROUP BY
@@ -1170,8 +1279,25 @@ LEFT JOIN
 (
     SELECT
         trader,
-        toDateTime(max(last_trade_at), 'UTC') AS newest
-    FROM fillstream.trader_activity
+        max(traded_at) AS newest
+    FROM
+    (
+        SELECT
+            trader,
+            block_time AS traded_at
+        FROM fillstream.bookings_by_time
+        WHERE (NOT has_hours) AND (block_time >= window_start) AND (block_time <= window_end) AND (kind = 'fill')
+        UNION ALL
+        SELECT
+            trader,
+            last_trade_at
+        FROM fillstream.trader_activity
+        WHERE has_hours OR (trader IN (
+            SELECT trader
+            FROM fillstream.bookings_by_time
+            WHERE (block_time >= window_start) AND (block_time <= window_end) AND (kind = 'settlement')
+        ))
+    )
     GROUP BY trader
 ) AS activity ON activity.trader = board.trader;
 
@@ -1821,50 +1947,6 @@ ENGINE = ReplacingMergeTree
 ORDER BY partition
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
 COMMENT 'how far LEDGER is stored, by partition';
-
-CREATE TABLE fillstream.recent_bookings
-(
-    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes' CODEC(ZSTD(1)),
-    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
-    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
-    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
-    `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
-    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
-    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
-    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
-    `volume` Int64 COMMENT 'micro-USDC, 0 for a settlement' CODEC(T64, ZSTD(1))
-)
-ENGINE = ReplacingMergeTree
-PARTITION BY toMonday(block_time)
-ORDER BY (block_time, block_number, log_index, kind, trader)
-TTL block_time + toIntervalDay(32)
-SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, ttl_only_drop_parts = 1
-COMMENT 'every fill and settlement of the last weeks, by time';
-
-CREATE MATERIALIZED VIEW fillstream.recent_bookings_mv TO fillstream.recent_bookings
-(
-    `trader` FixedString(20),
-    `condition_id` FixedString(32),
-    `block_time` DateTime('UTC'),
-    `block_number` UInt64,
-    `log_index` UInt32,
-    `kind` Enum8('fill' = 0, 'settlement' = 1),
-    `realised_pnl` Int64,
-    `realised_cost` Int64,
-    `volume` Int64
-)
-COMMENT 'feeds recent_bookings'
-AS SELECT
-    trader,
-    condition_id,
-    block_time,
-    block_number,
-    log_index,
-    kind,
-    realised_pnl,
-    realised_cost,
-    if(kind = 'fill', usdc, 0) AS volume
-FROM fillstream.bookings;
 
 CREATE TABLE fillstream.refused_events
 (

@@ -1,10 +1,12 @@
--- The leaderboard of the last {seconds} for every tag, exact to the second: whole hours come from trader_hours, the hours in
--- which the window begins and ends from recent_bookings. One reading of the clock decides where these meet. Windows are at
--- least an hour long. Markets with the same tags are summed for each trader before they are counted for each of their tags.
+-- The leaderboard of the last {seconds} for every tag, exact to the second. A window of up to 7 days comes from
+-- bookings_by_time, so its cost follows its own rows. In a longer one, whole hours come from trader_hours, which has a fifth of
+-- the rows, and the hours in which the window begins and ends from bookings_by_time. One reading of the clock decides where
+-- these meet. Markets with the same tags are summed for each trader before they are counted for each of their tags.
 -- "sports" excludes markets that are also tagged "esports"; the tags are in the order of the bits of market_dictionary. A
 -- market is won when its realised PnL inside the window is above 0; it counts when it has a fill or a settlement there, and as
 -- closed when shares were sold back or settled there.
--- last_trade_at covers all time and all markets: a settlement alone can put a trader on a leaderboard.
+-- last_trade_at covers all time and all markets: a settlement alone can put a trader on a leaderboard. It is the newest fill
+-- in the window, or that of trader_activity for traders who may have none there.
 -- Both edges belong to the window: a row exactly {seconds} old counts, one a second older does not.
 -- Serves: the refreshes of the leaderboards; not meant for a request. ORDER BY: none. Rows: traders of the window times
 -- their tags. Retention: stores nothing.
@@ -27,8 +29,9 @@ AS
 WITH
     (SELECT now('UTC')) AS window_end,
     window_end - {seconds:UInt32} AS window_start,
-    toStartOfHour(window_start + 3599) AS first_hour,
-    toStartOfHour(window_end) AS last_hour
+    {seconds:UInt32} > 604800 AS has_hours,
+    toStartOfHour(window_end) AS last_hour,
+    if(has_hours, toStartOfHour(window_start + 3599), last_hour) AS first_hour
 SELECT
     ['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather',
         'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2',
@@ -88,8 +91,14 @@ FROM
                 FROM trader_hours
                 WHERE hour >= first_hour AND hour < last_hour
                 UNION ALL
-                SELECT trader, condition_id, realised_pnl, realised_cost, volume, realised_cost != 0 OR kind = 'settlement'
-                FROM recent_bookings FINAL
+                SELECT
+                    trader,
+                    condition_id,
+                    realised_pnl,
+                    realised_cost,
+                    if(kind = 'fill', usdc, 0),
+                    realised_cost != 0 OR kind = 'settlement'
+                FROM bookings_by_time
                 WHERE (block_time >= window_start AND block_time < first_hour)
                     OR (block_time >= last_hour AND block_time <= window_end)
             )
@@ -102,7 +111,20 @@ FROM
 ) AS board
 LEFT JOIN
 (
-    SELECT trader, toDateTime(max(last_trade_at), 'UTC') AS newest
-    FROM trader_activity
+    SELECT trader, max(traded_at) AS newest
+    FROM
+    (
+        SELECT trader, block_time AS traded_at
+        FROM bookings_by_time
+        WHERE NOT has_hours AND block_time >= window_start AND block_time <= window_end AND kind = 'fill'
+        UNION ALL
+        SELECT trader, last_trade_at
+        FROM trader_activity
+        WHERE has_hours OR trader IN (
+            SELECT trader
+            FROM bookings_by_time
+            WHERE block_time >= window_start AND block_time <= window_end AND kind = 'settlement'
+        )
+    )
     GROUP BY trader
 ) AS activity ON activity.trader = board.trader;

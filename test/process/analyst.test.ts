@@ -103,8 +103,8 @@ describe('looking around', () => {
       "SELECT name, comment FROM system.tables WHERE database = 'analyst' ORDER BY name",
     );
     expect(tables.map((row) => row.name)).toEqual([
-      ...['fills', 'holders', 'leaderboards', 'market_stats', 'markets', 'positions', 'prices_1m'],
-      ...['settlements', 'trader_days', 'trader_hours', 'traders', 'trades'],
+      ...['activity', 'fills', 'holders', 'leaderboards', 'market_stats', 'markets', 'positions'],
+      ...['prices_1m', 'settlements', 'trader_days', 'trader_hours', 'traders', 'trades'],
     ]);
     expect(tables.every((row) => row.comment !== '')).toBe(true);
   });

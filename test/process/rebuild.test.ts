@@ -30,7 +30,7 @@ const MARKETS = 200;
 /** Log messages; each kill comes up to 200 ms after one of them. */
 const KILLED_AFTER = ['reading', 'filled', 'paused', 'compared', 'swapped'];
 const VIEWS_POLLS_MAX = 30;
-/** Around the start of this month: the archive needs a complete month, and rows of recent_bookings expire. */
+/** Around the start of this month: the archive needs a complete month. */
 const NOW = new Date();
 const MONTH = Date.UTC(NOW.getUTCFullYear(), NOW.getUTCMonth()) / 1_000;
 const FROM = MONTH - 86_400;
@@ -190,17 +190,17 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
       query: 'INSERT INTO trader_hours SELECT * FROM trader_hours WHERE cityHash64(hour) % 4 = 0',
     });
     await client.command({
-      query: `ALTER TABLE recent_bookings DELETE WHERE cityHash64(trader) % 3 = 0 SETTINGS mutations_sync = 1`,
+      query: `ALTER TABLE bookings_by_time DELETE WHERE cityHash64(trader) % 3 = 0 SETTINGS mutations_sync = 1`,
     });
     const damaged = await figures();
     const wrong = contradictions(damaged).join();
-    for (const table of ['trader_hours', 'recent_bookings']) expect(wrong).toContain(`${table}.`);
+    for (const table of ['trader_hours', 'bookings_by_time']) expect(wrong).toContain(`${table}.`);
 
     const unconfirmed = startRebuild();
     expect(await unconfirmed.exit, unconfirmed.errors()).toBe(3);
     const compared = unconfirmed.lines.find((line) => line.event === 'compared');
     expect(JSON.stringify(compared)).toContain('trader_hours.fills: live');
-    expect(JSON.stringify(compared)).toContain('recent_bookings.recent: differ');
+    expect(JSON.stringify(compared)).toContain('bookings_by_time.by time: differ');
     expect(differences(damaged, await figures())).toEqual([]);
 
     expect(await tornDuring(() => rebuild('--yes'))).toEqual([]);

@@ -55,7 +55,7 @@ const SHARDED = [
   ...['bookings', 'trader_hours', 'trader_markets', 'trader_market_hours', 'market_traders'],
   ...['market_bookings', 'trader_activity', 'matches', 'market_minutes', 'market_days'],
   'market_marks',
-  'recent_bookings',
+  'bookings_by_time',
 ];
 const NO_TRADER = ['market_minutes', 'market_days', 'market_marks'];
 const EVERYWHERE = [
@@ -69,7 +69,7 @@ describe('clusterForm', () => {
   test('runs every statement on the cluster', () => {
     for (const text of statements) {
       expect(text).toMatch(
-        /ON CLUSTER `\{cluster\}`|^INSERT INTO (?:market_days|trader_market_hours|recent_bookings)\s/,
+        /ON CLUSTER `\{cluster\}`|^INSERT INTO (?:market_days|trader_market_hours|bookings_by_time)\s/,
       );
     }
     const single = FILES.flatMap((file) =>
@@ -122,7 +122,7 @@ describe('clusterForm', () => {
       const target = /^MATERIALIZED VIEW (\w+)_mv$/.exec(name)?.[1];
       if (target !== undefined) expect(text).toContain(`TO ${target}_local`);
     }
-    for (const table of ['trader_hours', 'recent_bookings', 'trader_activity']) {
+    for (const table of ['trader_hours', 'bookings_by_time', 'trader_activity']) {
       expect(formatted.get('VIEW leaderboard_window')).toContain(`FROM ${table}_local`);
     }
   });

@@ -31,7 +31,7 @@ test('have the same after a merge', async () => {
   const before = await contents();
   for (const table of [
     ...['trader_hours', 'trader_markets', 'market_traders', 'trader_market_hours'],
-    ...['market_bookings', 'recent_bookings', 'matches', 'market_minutes', 'market_days'],
+    ...['market_bookings', 'bookings_by_time', 'matches', 'market_minutes', 'market_days'],
     ...['market_marks', 'trader_activity'],
   ]) {
     await run(`OPTIMIZE TABLE ${table} FINAL`);

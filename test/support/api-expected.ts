@@ -21,7 +21,7 @@ export const SEED = Number(process.env.SEED ?? 20_261_121);
 export const TRADERS = 30;
 /**
  * The fixed clock of the exchange. It is on no boundary, so that minutes, hours and days divide the bookings in the
- * same way in each run. It is in the future, because the engine deletes from `recent_bookings` by its own clock.
+ * same way in each run.
  */
 export const NOW = Date.UTC(2090, 4, 17, 14, 22, 33) / 1_000;
 /** The clock of a second api, far from all random bookings. */

@@ -37,13 +37,13 @@ import { Exchange, type ExchangeOptions, REAL } from './exchange.ts';
 import { listingOf, type Market } from './exchange-markets.ts';
 
 /** Increase it whenever the data changes. */
-const VERSION = 2;
+const VERSION = 3;
 const SEED = 1;
 const DATABASE = 'fillstream';
 /** Tables whose parts are merged into one after a day (min_age_to_force_merge_seconds). */
 const SETTLING = [
   ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
-  ...['matches', 'market_minutes', 'market_days', 'trader_market_hours', 'recent_bookings'],
+  ...['matches', 'market_minutes', 'market_days', 'trader_market_hours', 'bookings_by_time'],
 ];
 const FACTS = 10_000;
 /** Of an insert. */

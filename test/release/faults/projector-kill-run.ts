@@ -124,7 +124,6 @@ function healedBy({ lines }: Process): number {
 
 /** Writes LEDGER at a steady rate, at most AHEAD_MAX ahead of what is stored, until it is stopped. */
 async function startLoad(nats: Nats, seed: number, stored: () => number) {
-  // Recent, because rows of recent_bookings expire.
   const now = Math.floor(Date.now() / 1_000);
   const events = ledgerEvents({
     ...{ seed, traders: 400, markets: LISTED, matches: 5_000_000, matchesPerMarket: 700 },
