@@ -89,6 +89,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
     publicTier: config.PUBLIC_TIER,
+    liveBytesMax: config.LIVE_TRADERS_MIB * 1024 * 1024,
     mounts,
   });
   const { server, caps } = createLimitedServer(app, {

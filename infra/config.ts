@@ -153,6 +153,7 @@ export const ApiConfig = z.object({
       .regex(/^(\*|https?:\/\/[^/\s*]+)$/, 'must be origins such as https://a.example, or *'),
   ),
   HTTP_CONNECTIONS_PER_ADDRESS_MAX: z.coerce.number().int().min(1).max(1_000_000).default(1_000),
+  LIVE_TRADERS_MIB: z.coerce.number().int().min(0).max(65_536).default(128),
   CHAIN_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   PROJECTION_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),

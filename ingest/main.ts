@@ -100,7 +100,8 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     const kv = await retryReads({ logger, signal }, 'streams', () =>
       openStreams(connected, config),
     );
-    stopReporting = reportState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
+    const reporting = reportState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
+    stopReporting = reporting.stop;
     await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
   } catch (error) {
     if (error instanceof FinalReorgError) {

@@ -77,17 +77,20 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const server = await serveMetricsOf(config, report, { registry, notReady });
   // The api expects every projector that reports, so one that waits for its partitions does not.
   const state = () =>
-    owner === 'this' ? { reasons: notReady(), reached: lag.reachedTime } : undefined;
-  let stopReporting: ReturnType<typeof reportState> | undefined;
+    owner === 'this'
+      ? { reasons: notReady(), reached: lag.reachedTime, block: lag.storedBlock }
+      : undefined;
+  let reporting: ReturnType<typeof reportState> | undefined;
   const onOwner = (next: typeof owner) => {
     owner = next;
-    stopReporting ??= reportState(nats, { name: 'projector', index, count }, state);
+    reporting ??= reportState(nats, { name: 'projector', index, count }, state);
   };
   try {
     await createStreams(nats, config.NATS_REPLICAS);
     const kv = await openLeases(nats, config.NATS_REPLICAS);
     const ledger = await WholeLedger.open(nats, config);
-    const parts = { nats, ledger, client, kv, deployment, partitions, onOwner };
+    const onStored = () => reporting?.publish();
+    const parts = { nats, ledger, client, kv, deployment, partitions, onOwner, onStored };
     const figures = { lag, metadataLag, metrics };
     while (!signal.aborted) {
       if (await pauseLifted(kv, signal)) logger.info('the pause ended, resuming');
@@ -116,7 +119,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       }
     }
   } finally {
-    stopReporting?.();
+    reporting?.stop();
     await client.close();
     await nats.close();
     await server?.close();
@@ -135,6 +138,8 @@ async function projectUntilPaused(options: {
   readonly deployment: Deployment;
   readonly partitions: readonly number[];
   readonly onOwner: (owner: Owner) => void;
+  /** Called when more is stored. */
+  readonly onStored: () => void;
   readonly lag: Lag;
   readonly metadataLag: MetadataLag;
   readonly metrics: ProjectorMetrics;
@@ -185,10 +190,14 @@ async function projectUntilPaused(options: {
           store: new Store(client, partitions, deployment),
           assertOwner: assertHeld,
           signal: running,
-          onStart: () => report({ event: 'projecting' }),
+          onStart: () => {
+            lag.start();
+            report({ event: 'projecting' });
+          },
           onWait: lag.waits,
           onStored: (progress) => {
             lag.stored(progress);
+            options.onStored();
             report({ event: 'stored', block: progress.block });
           },
         });

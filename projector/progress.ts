@@ -99,6 +99,7 @@ export function createLag(registry: Registry, partitions: readonly number[]) {
   let stored: Reached | undefined;
   let newest: Reached | undefined;
   let isWatching = false;
+  let isStarting = true;
   let waitsFor: string | undefined;
   let stopped: { readonly reason: string; readonly block: number } | undefined;
   const blockedBy = () => stopped?.reason ?? waitsFor;
@@ -126,8 +127,17 @@ export function createLag(registry: Registry, partitions: readonly number[]) {
     get reachedTime(): number {
       return stored?.time ?? 0;
     },
+    /** Block up to which everything is stored; undefined until this is known of the tables as they are now. */
+    get storedBlock(): number | undefined {
+      return isStarting ? undefined : stored?.block;
+    },
+    /** Call this when projecting begins, maybe on other tables than before. */
+    start(): void {
+      isStarting = true;
+    },
     /** Call this when everything up to a block is stored. */
     stored(reached: Reached): void {
+      isStarting = false;
       stored = reached;
       if (stopped !== undefined && reached.block > stopped.block) stopped = undefined;
     },

@@ -14,17 +14,10 @@ import { NO_PROFILE, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
 import { checksummedAddress, count, time } from './schemas.ts';
-import { eachWindow, WINDOW_LENGTHS } from './time-frames.ts';
-import { readBalances, tierName, walletMembers } from './trader.ts';
-import {
-  EACH_WINDOW,
-  IN_WINDOWS,
-  SHORTEST_WINDOW,
-  total,
-  WindowV2,
-  windowParameters,
-  windowV2,
-} from './trader-windows.ts';
+import { eachWindow } from './time-frames.ts';
+import { tierName, walletMembers } from './trader.ts';
+import { beginsOf } from './trader-cells.ts';
+import { total, WindowV2, windowV2 } from './trader-windows.ts';
 
 const ADDRESSES_MAX = 100;
 
@@ -52,6 +45,7 @@ const WindowRow = rowOf({
   wins: counted('countIf(market_pnl > 0)'),
 });
 
+/** Bookings are summed once per market, for their shortest window. The few sums then count in the longer windows too. */
 const WINDOWS_SQL = `
 SELECT ${WindowRow.columns}
 FROM
@@ -68,17 +62,18 @@ FROM
   (
     SELECT
       trader,
-      ${SHORTEST_WINDOW} AS shortest,
+      arrayCount(begin -> block_time < begin, {begins:Array(UInt32)}) AS shortest,
       condition_id,
       sum(realised_pnl) AS pnl,
       sum(realised_cost) AS cost,
       sumIf(usdc, kind = 'fill') AS volume,
       sumIf(usdc, is_taker) AS taker_volume
     FROM bookings
-    WHERE trader IN {traders:Array(FixedString(20))} AND ${IN_WINDOWS}
+    WHERE trader IN {traders:Array(FixedString(20))} AND block_time >= toDateTime({since:UInt32}, 'UTC')
+      AND block_time <= toDateTime({now:UInt32}, 'UTC')
     GROUP BY trader, shortest, condition_id
   )
-  ${EACH_WINDOW}
+  ARRAY JOIN range(shortest, length({begins:Array(UInt32)})) AS window
   GROUP BY trader, window, condition_id
 )
 GROUP BY trader, window
@@ -150,11 +145,15 @@ Addresses without trades and without a public profile are in \`unknown\`. The re
   async run(call: Call, _, body) {
     const addresses = [...new Set(body.addresses.map((address) => address.toLowerCase()))];
     const now = Math.floor(call.now() / 1_000);
-    const parameters = { traders: new Bytes(addresses), ...windowParameters(now, WINDOW_LENGTHS) };
-    const [profileOf, profiles, balanceOf, windows, totals] = await Promise.all([
+    const begins = beginsOf(now);
+    const parameters = {
+      ...{ traders: new Bytes(addresses), now },
+      ...{ since: begins.at(-1), begins: `[${begins}]` },
+    };
+    const [profileOf, profiles, balances, windows, totals] = await Promise.all([
       readProfiles(call, addresses),
       call.metadata.profiles(addresses),
-      readBalances(call, addresses),
+      call.metadata.balances(addresses),
       read(call, { sql: WINDOWS_SQL, parameters, row: WindowRow }),
       read(call, { sql: TOTALS_SQL, parameters, row: TotalsRow }),
     ]);
@@ -174,7 +173,7 @@ Addresses without trades and without a public profile are in \`unknown\`. The re
       const own = windowsOf.get(address) ?? [];
       return {
         profile: profileV2(profile),
-        pusd_balance: balanceOf(address),
+        pusd_balance: safeInteger(balances.get(address) ?? 0n),
         taker_tier: synced.taker_tier,
         taker_tier_name: tierName(synced),
         last_trade_at: profile.last_trade_at,

@@ -3,6 +3,7 @@ import type { Select } from '../../infra/clickhouse.ts';
 import type { Answers } from '../http/answers.ts';
 import type { Context, KeepRequest } from '../http/endpoint.ts';
 import type { LeaderboardCache } from './leaderboard-cache.ts';
+import type { LiveTraders } from './live-traders.ts';
 import type { Metadata } from './metadata-cache.ts';
 
 type Analytics = {
@@ -14,6 +15,7 @@ type Analytics = {
   readonly answers: Pick<Answers, 'get'>;
   readonly leaderboards: LeaderboardCache;
   readonly metadata: Metadata;
+  readonly traders: LiveTraders;
 };
 
 /** Has no caller: an analytics response depends only on its parameters, after the tier's limits are applied. */

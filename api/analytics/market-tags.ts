@@ -25,9 +25,12 @@ function hasTag(tag: string): string {
   return `has(arrayMap(tag -> lowerUTF8(tag), ${MARKET_TAGS}), {tag:String}) ${notEsports}`;
 }
 
+/** Series of the market in the column `condition_id`; empty without one. */
+export const MARKET_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug',
+  tuple(reinterpretAsUInt256(condition_id)), '')`;
+
 /** SQL condition: the market belongs to the series of the parameter `series`, which is in lower case. */
-export const HAS_SERIES = `lowerUTF8(dictGetOrDefault('market_dictionary', 'series_slug',
-  tuple(reinterpretAsUInt256(condition_id)), '')) = {series:String}`;
+const HAS_SERIES = `lowerUTF8(${MARKET_SERIES}) = {series:String}`;
 
 /** The tag that means no filter. */
 export const ALL_TAGS = 'all';

@@ -1,7 +1,7 @@
 /**
- * Caches listings and public profiles, which nearly every response shows and which rarely change. They are cached until
- * they change: while requests arrive, one statement every two seconds reads the keys that were stored since. So a response
- * may show data that is up to five seconds old, or lack a trader's first profile for that long. Markets without a listing
+ * Caches listings, public profiles and balances, which nearly every response shows and which rarely change. They are cached
+ * until they change: while requests arrive, one statement every two seconds reads the keys that were stored since. So a response
+ * may show data that is up to five seconds old, or lack a trader's first profile or balance for that long. Markets without a listing
  * are not cached. Neither are resolutions, because a response must never show settled PnL with an unresolved market.
  */
 import { LRUCache } from 'lru-cache';
@@ -69,6 +69,13 @@ const ProfileRow = rowOf({
 type ProfileRow = RowOf<typeof ProfileRow>;
 export type Profile = Omit<ProfileRow, 'version'>;
 
+const BalanceRow = rowOf({
+  address: hexText('trader'),
+  balance: int('balance'),
+  version: int('block_number'),
+});
+type BalanceRow = RowOf<typeof BalanceRow>;
+
 /** A market by number or slug. */
 export type ListingKey = Exclude<MarketKey, { readonly kind: 'condition' }>;
 /** A market by the id of one of its tokens. */
@@ -109,10 +116,19 @@ FROM traders
 WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
+/** A wallet has no row until a block with one of its trades was synced. */
+const BALANCES_SQL = `
+SELECT ${BalanceRow.columns}
+FROM balances
+WHERE trader IN {traders:Array(FixedString(20))}
+${FEW_ROWS}`;
+
 const StoredMarket = rowOf({ condition: hexText('condition_id') });
 const StoredTrader = rowOf({ address: hexText('trader') });
 
-const storedStatement = (table: 'markets' | 'traders', columns: string) => `
+type Table = 'markets' | 'traders' | 'balances';
+
+const storedStatement = (table: Table, columns: string) => `
 SELECT ${columns}
 FROM ${table}
 WHERE stored_at >= now() - {seconds:UInt32}
@@ -125,7 +141,7 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
   // Loads are shared, so a client's disconnect must not abort them.
   const reading = { ...store, signal: null };
   const readStored =
-    <Row>(table: 'markets' | 'traders', row: RowSchema<Row>) =>
+    <Row>(table: Table, row: RowSchema<Row>) =>
     (seconds: number) =>
       read(reading, {
         sql: storedStatement(table, row.columns),
@@ -156,6 +172,12 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
     return newestBy(rows, (row) => row.address);
   };
   const profiles = createCache(loadProfiles, { keepsNone: true });
+  const loadBalances: Load<BalanceRow> = async (keys) => {
+    const statement = { sql: BALANCES_SQL, list: 'traders', row: BalanceRow };
+    const rows = await readByIds(reading, statement, keys);
+    return newestBy(rows, (row) => row.address);
+  };
+  const balances = createCache(loadBalances, { keepsNone: true });
   const checkMarkets = createCheck(readStored('markets', StoredMarket), {
     forget: ({ condition }) => listings.forget(condition),
     clear: listings.clear,
@@ -163,6 +185,11 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
   const checkTraders = createCheck(readStored('traders', StoredTrader), {
     forget: ({ address }) => profiles.forget(address),
     clear: profiles.clear,
+  });
+
+  const checkBalances = createCheck(readStored('balances', StoredTrader), {
+    forget: ({ address }) => balances.forget(address),
+    clear: balances.clear,
   });
 
   async function conditionsOf(key: ListingKey | TokenKey): Promise<readonly string[]> {
@@ -196,6 +223,12 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
     async profiles(addresses: readonly string[]) {
       await checkTraders();
       return await profiles.get(addresses);
+    },
+    /** Micro-pUSD of these wallets by address, without wallets whose balance was never read. */
+    async balances(addresses: readonly string[]): Promise<ReadonlyMap<string, bigint>> {
+      await checkBalances();
+      const found = await balances.get(addresses);
+      return new Map([...found].map(([address, { balance }]) => [address, balance]));
     },
   };
 }

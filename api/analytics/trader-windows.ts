@@ -1,97 +1,8 @@
-/**
- * A trader's recent figures: sums over windows that end now, exact to the second, from the trader's bookings; their
- * representation by tag and window; and the weighted volume.
- */
+/** A trader's recent figures: representation of the sums of a window and of tags, and the weighted volume. */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse.ts';
-import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
-import { countedTags, MARKET_TAGS } from './market-tags.ts';
-import { ROWS_OF_A_WALLET, read } from './query.ts';
-import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
+import { countedTags } from './market-tags.ts';
 import { amount, amountText, count, ROI, share, text } from './schemas.ts';
-
-/** For each window, sums over the markets with equal tags. Throws Problem 503 if ClickHouse is unavailable. */
-export async function readWindows(
-  call: Call,
-  request: {
-    readonly trader: string;
-    /** End of the windows, seconds since the epoch. */
-    readonly now: number;
-    /** Lengths of the windows in seconds, shortest first. */
-    readonly lengths: readonly number[];
-    /** Further conditions on the bookings, each after AND, and their parameters. */
-    readonly filter?: string;
-    readonly bound?: Readonly<Record<string, string>>;
-  },
-) {
-  const { bound, filter = '', lengths, now, trader } = request;
-  const parameters = { ...bound, trader: new Bytes(trader), ...windowParameters(now, lengths) };
-  const rows = await read(call, { sql: SQL(filter), parameters, row: Row });
-  return lengths.map((_, window) => rows.filter((row) => row.window === window));
-}
-
-/** The parameters of the constants below; lengths in seconds, shortest first. */
-export function windowParameters(now: number, lengths: readonly number[]) {
-  const begins = lengths.map((length) => Math.max(0, now - length));
-  return { now, since: Math.min(...begins), begins: `[${begins}]` };
-}
-
-/** Condition: a booking is in the longest window. */
-export const IN_WINDOWS =
-  "block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')";
-/** Index of the shortest window that contains a booking: the number of windows that began after it. */
-export const SHORTEST_WINDOW = 'arrayCount(begin -> block_time < begin, {begins:Array(UInt32)})';
-/** Repeats a row for its shortest window and for each longer one. */
-export const EACH_WINDOW = 'ARRAY JOIN range(shortest, length({begins:Array(UInt32)})) AS window';
-
-const Row = rowOf({
-  window: counted('window'),
-  tags: strings(`${MARKET_TAGS} AS tags`),
-  pnl: int('sum(market_pnl)'),
-  cost: int('sum(market_cost)'),
-  makerVolume: int('sum(market_volume - market_taker_volume)'),
-  takerVolume: int('sum(market_taker_volume)'),
-  unweighted: int('sum(market_unweighted)'),
-  markets: counted('count()'),
-  wins: counted('countIf(market_pnl > 0)'),
-  newest: seconds('max(market_newest)'),
-});
-
-/** Bookings are summed once per market, for their shortest window. The few sums then count in the longer windows too. */
-const SQL = (filter: string) => `
-SELECT ${Row.columns}
-FROM
-(
-  SELECT
-    window,
-    condition_id,
-    sum(pnl) AS market_pnl,
-    sum(cost) AS market_cost,
-    sum(volume) AS market_volume,
-    sum(taker_volume) AS market_taker_volume,
-    sum(unweighted) AS market_unweighted,
-    max(newest) AS market_newest
-  FROM
-  (
-    SELECT
-      ${SHORTEST_WINDOW} AS shortest,
-      condition_id,
-      sum(realised_pnl) AS pnl,
-      sum(realised_cost) AS cost,
-      sumIf(usdc, kind = 'fill') AS volume,
-      sumIf(usdc, is_taker) AS taker_volume,
-      ${UNWEIGHTED} AS unweighted,
-      maxIf(block_time, kind = 'fill') AS newest
-    FROM bookings
-    WHERE trader = {trader:FixedString(20)} AND ${IN_WINDOWS} ${filter}
-    GROUP BY shortest, condition_id
-  )
-  ${EACH_WINDOW}
-  GROUP BY window, condition_id
-)
-GROUP BY window, tags
-${ROWS_OF_A_WALLET}`;
 
 /*
  * Weighted volume: the sum over a trader's taker fills of `usdc · (1 − price)` times the weight of the market's
@@ -117,12 +28,6 @@ const WEIGHT_TENTHS: Readonly<Record<string, number>> = {
   crypto: 23,
 };
 const OTHER_TENTHS = 17;
-
-/**
- * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. With price = usdc / shares,
- * a fill counts usdc · (shares − usdc) / shares, rounded down.
- */
-const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
 
 /** Weighted volume in dollars; exact until the final division. */
 export function weightedUsd(

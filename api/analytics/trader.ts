@@ -5,22 +5,18 @@
  * volume covers all markets, so it is shown only without a restriction.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../http/endpoint.ts';
 import { Problem } from '../http/errors.ts';
 import { address, slug, traderKey } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger, spaced } from './format.ts';
-import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
+import { ALL_TAGS, countsUnder } from './market-tags.ts';
 import type { Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts';
-import { FEW_ROWS, newestBy, read } from './query.ts';
-import { hexText, int, rowOf, seconds } from './rows.ts';
 import { amount, text, time } from './schemas.ts';
 import { addressNamed } from './search.ts';
-import { eachWindow, TIME_FRAMES, WINDOW_LENGTHS } from './time-frames.ts';
+import { eachWindow } from './time-frames.ts';
 import {
-  readWindows,
   TagV1,
   TagV2,
   tagV1,
@@ -55,16 +51,11 @@ to the second. \`top_tags\` are up to 20 tags of the last 30 days, ranked by PnL
   problems: ['not_found'],
   keep: SHARED,
   async run(call: Call, input) {
-    const [profiles, windows] = await Promise.all([
+    const [profiles, { windows, lastTradeAt }] = await Promise.all([
       call.metadata.profiles([input.address]),
-      readWindows(call, {
-        trader: input.address,
-        now: Math.floor(call.now() / 1000),
-        lengths: WINDOW_LENGTHS,
-      }),
+      call.traders.recent(call, input.address),
     ]);
-    const recent = windows.at(-1) ?? [];
-    const identity = await identityOf(call, input.address, { profiles, recent });
+    const identity = identityOf(input.address, profiles, lastTradeAt);
     return {
       profile: {
         address: input.address,
@@ -74,7 +65,7 @@ to the second. \`top_tags\` are up to 20 tags of the last 30 days, ranked by PnL
         profile_created_at: spaced(identity.profile_created_at),
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(recent, TAGS_MAX_V1).map(tagV1),
+      top_tags: topTags(windows.at(-1) ?? [], TAGS_MAX_V1).map(tagV1),
       stats: eachWindow((window) => windowV1(total(windows[window] ?? []))),
     };
   },
@@ -92,30 +83,6 @@ const ParametersV2 = z.object({
     .optional()
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
-
-const BalanceRow = rowOf({
-  address: hexText('trader'),
-  balance: int('balance'),
-  version: int('block_number'),
-});
-
-/** A wallet has no row until a block with one of its trades was synced. */
-const BALANCES_SQL = `
-SELECT ${BalanceRow.columns}
-FROM balances
-WHERE trader IN {traders:Array(FixedString(20))}
-${FEW_ROWS}`;
-
-/** Reads the balances of these wallets. Returns a function from address to micro-pUSD. */
-export async function readBalances(
-  call: Call,
-  addresses: readonly string[],
-): Promise<(address: string) => number> {
-  const parameters = { traders: new Bytes(addresses) };
-  const rows = await read(call, { sql: BALANCES_SQL, parameters, row: BalanceRow });
-  const newest = newestBy(rows, (row) => row.address);
-  return (address) => safeInteger(newest.get(address)?.balance ?? 0n);
-}
 
 /** Synced data of a wallet in addition to its profile. */
 export const walletMembers = {
@@ -164,26 +131,16 @@ Letter case and spaces of a name are ignored, and of several traders with the na
       ? await addressNamed(call, input.address)
       : input.address;
     const isRestricted = input.tag !== ALL_TAGS || input.series !== undefined;
-    const [profiles, [recent = []], balanceOf] = await Promise.all([
+    const [profiles, { windows, lastTradeAt }, balances] = await Promise.all([
       call.metadata.profiles([wallet]),
-      readWindows(call, {
-        trader: wallet,
-        now: Math.floor(call.now() / 1000),
-        lengths: [TIME_FRAMES['30D'].seconds],
-        filter: input.series === undefined ? '' : `AND ${HAS_SERIES}`,
-        bound: { series: input.series ?? '' },
-      }),
-      readBalances(call, [wallet]),
+      call.traders.recent(call, wallet, input.series),
+      call.metadata.balances([wallet]),
     ]);
-    const identity = await identityOf(call, wallet, {
-      profiles,
-      // The newest trade may be in a different series.
-      recent: input.series === undefined ? recent : [],
-    });
-    const sums = recent.filter(({ tags }) => countsUnder(tags, input.tag));
+    const identity = identityOf(wallet, profiles, lastTradeAt);
+    const sums = (windows.at(-1) ?? []).filter(({ tags }) => countsUnder(tags, input.tag));
     return {
       profile: profileV2({ ...identity, address: wallet }),
-      pusd_balance: balanceOf(wallet),
+      pusd_balance: safeInteger(balances.get(wallet) ?? 0n),
       taker_tier: identity.taker_tier,
       taker_tier_name: tierName(identity),
       top_tags: topTags(sums, TAGS_MAX_V2).map(tagV2),
@@ -206,38 +163,12 @@ export function tierName(row: {
   return isSynced ? (TIER_NAMES[row.taker_tier] ?? '') : '';
 }
 
-const ActivityRow = rowOf({ newest: seconds('max(last_trade_at)') });
-
-const ACTIVITY_SQL = `
-SELECT ${ActivityRow.columns}
-FROM trader_activity
-WHERE trader = {trader:FixedString(20)}`;
-
-/**
- * Profile and newest fill of a trader. The recent windows nearly always contain that fill. Throws Problem 404 for an address
- * without fills and without a public profile.
- */
-async function identityOf(
-  call: Call,
-  address: string,
-  known: {
-    readonly profiles: ReadonlyMap<string, Profile>;
-    readonly recent: readonly { readonly newest: number }[];
-  },
-) {
-  const profile = known.profiles.get(address);
-  const newest = Math.max(0, ...known.recent.map((sums) => sums.newest));
-  const last_trade_at = newest === 0 ? await readNewest(call, address) : newest;
-  if (profile === undefined && last_trade_at === 0) {
+/** Profile and newest fill of a trader. Throws Problem 404 for an address without fills and without a public profile. */
+function identityOf(address: string, profiles: ReadonlyMap<string, Profile>, lastTradeAt: number) {
+  const profile = profiles.get(address);
+  if (profile === undefined && lastTradeAt === 0) {
     const detail = `${address} has no trades`;
     throw new Problem({ error: 'not_found', detail });
   }
-  return { ...(profile ?? NO_PROFILE), last_trade_at };
-}
-
-/** Seconds since the epoch; 0 without a fill. */
-async function readNewest(call: Call, address: string): Promise<number> {
-  const parameters = { trader: new Bytes(address) };
-  const [activity] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
-  return activity?.newest ?? 0;
+  return { ...(profile ?? NO_PROFILE), last_trade_at: lastTradeAt };
 }

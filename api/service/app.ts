@@ -12,6 +12,7 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import type { ProcessStates } from '../../infra/nats/states.ts';
 import { ANALYTICS_ENDPOINTS } from '../analytics/endpoints.ts';
 import { createLeaderboardCache } from '../analytics/leaderboard-cache.ts';
+import { createLiveTraders } from '../analytics/live-traders.ts';
 import { conditionOf } from '../analytics/market-object.ts';
 import { createMetadata } from '../analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../analytics/query.ts';
@@ -70,6 +71,8 @@ export type AppOptions = {
   readonly publicTier?: 'none' | 'demo';
   /** Further routes, such as those of the page; default: none. */
   readonly mounts?: readonly Mount[];
+  /** Memory for live sums of traders, bytes; default: none. */
+  readonly liveBytesMax?: number;
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; default: the wall clock. */
@@ -127,6 +130,10 @@ export function createApp(options: AppOptions): Express {
     answers: createAnswers({ bytesMax: ANSWERS_BYTES_MAX, now: monotonicNow }),
     leaderboards: createLeaderboardCache(monotonicNow),
     metadata: createMetadata({ select, queryMsMax }),
+    traders: createLiveTraders({
+      ...{ reading: { select, queryMsMax }, states: options.states, now, monotonicNow },
+      bytesMax: options.liveBytesMax ?? 0,
+    }),
   };
   app.use(logRequests(logger, options.metrics));
   app.use(setDefaultHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));

@@ -19,32 +19,41 @@ const State = z.object({
   reasons: z.record(z.string(), z.string()),
   /** Time of the newest stored block, seconds since the epoch; 0 if not applicable. */
   reached: z.number().min(0),
+  /** Its number: everything of this process up to it is stored. */
+  block: z.int().min(0).optional(),
 });
 type State = z.output<typeof State>;
 
 /** Undefined if another process does the work: then it alone reports. */
-export type StateOf = () => { readonly reasons: Reasons; readonly reached?: number } | undefined;
+export type StateOf = () =>
+  | (Pick<State, 'reasons' | 'block'> & Partial<Pick<State, 'reached'>>)
+  | undefined;
 
 export type ProcessName = 'ingest' | 'projector';
 
-/** Publishes the state periodically. Call the returned function to stop; it publishes why the process ends. */
+/**
+ * Publishes the state periodically, and when `publish` is called. `stop` ends that; it publishes why the process ends.
+ */
 export function reportState(
   nats: Pick<Nats, 'connection' | 'connected'>,
   { name, index = 0, count = 1 }: { name: ProcessName; index?: number; count?: number },
   stateOf: StateOf,
-): (why?: string) => void {
+) {
   const publish = (now: ReturnType<StateOf>) => {
     if (now === undefined || !nats.connected) return;
-    const { reasons, reached = 0 } = now;
-    const state: State = { index, count, reasons, reached };
+    const { reasons, reached = 0, block } = now;
+    const state: State = { index, count, reasons, reached, block };
     nats.connection.publish(SUBJECT + name, JSON.stringify(state));
   };
   const timer = setInterval(() => publish(stateOf()), REPORT_MS);
   timer.unref();
   publish(stateOf());
-  return (why = 'stopped') => {
-    clearInterval(timer);
-    if (stateOf() !== undefined) publish({ reasons: { process: why } });
+  return {
+    publish: () => publish(stateOf()),
+    stop(why = 'stopped'): void {
+      clearInterval(timer);
+      if (stateOf() !== undefined) publish({ reasons: { process: why } });
+    },
   };
 }
 
@@ -55,6 +64,8 @@ export type ProcessState = {
   readonly reasons: Reasons;
   /** Time of the newest stored block, seconds since the epoch; 0 if unknown. */
   readonly reached: number;
+  /** Its number, unless it is unknown: everything of the process up to it is stored. */
+  readonly block?: number | undefined;
 };
 
 export type ProcessStates = ReturnType<typeof watchStates>;
@@ -89,7 +100,8 @@ export function watchStates({ connection }: Pick<Nats, 'connection'>) {
         if (silentMs > SILENT_MS_MAX) {
           return missing(shown, `silent for ${Math.round(silentMs / 1_000)} s`);
         }
-        return { name: shown, reasons: state.reasons, reached: state.reached };
+        const { reasons, reached, block } = state;
+        return { name: shown, reasons, reached, block };
       });
     },
     close: () => subscription.unsubscribe(),

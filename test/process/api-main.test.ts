@@ -55,7 +55,9 @@ describe('api/main', () => {
 
     let reasons: Record<string, string> = { final: 'catching up' };
     const started = seconds();
-    const stopIngest = reportState(stores.nats.nats, { name: 'ingest' }, () => ({ reasons }));
+    const { stop: stopIngest } = reportState(stores.nats.nats, { name: 'ingest' }, () => ({
+      reasons,
+    }));
     const projectors = [0, 1].map((index) =>
       reportState(stores.nats.nats, { name: 'projector', index, count: 2 }, () => ({
         ...{ reasons: {}, reached: started - index },
@@ -89,12 +91,12 @@ describe('api/main', () => {
     expect((await checks()).chain.ready).toBe(false);
 
     stopIngest();
-    projectors[1]?.();
+    projectors[1]?.stop();
     await detail('ingest').toBe('process: stopped');
     await detail('projector').toBe('projector 1/2: process: stopped');
     // A process that is stalled reports nothing at all.
     await detail('ingest').toMatch(/^process: silent for \d+ s$/);
-    projectors[0]?.();
+    projectors[0]?.stop();
     await api.stop();
   });
 

@@ -1,4 +1,4 @@
-// Listings and profiles are read once for all requests, and show a change within five seconds.
+// Listings, profiles and balances are read once for all requests, and show a change within five seconds.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ClientRequest } from 'node:http';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -138,6 +138,26 @@ describe('keys', () => {
     });
     const name = async () => (await metadata.profiles([address])).get(address)?.name;
     await until(async () => ((await name()) === 'Ada' ? true : undefined));
+  });
+
+  test('of balances are cached until a newer balance is stored', async () => {
+    stopClock();
+    const metadata = createOwn();
+    const address = addressOf(2);
+    const store = (balance: string, block_number: number) =>
+      clickhouse.client.insert({
+        table: 'balances',
+        format: 'JSONEachRow',
+        columns: ['trader_hex', 'balance', 'block_number'],
+        values: [{ trader_hex: address.slice(2), balance, block_number }],
+      });
+    await store('7', 1);
+    expect(await metadata.balances([address])).toEqual(new Map([[address, 7n]]));
+    expect(await statementsOf(() => metadata.balances([address]))).toBe(0);
+    vi.useRealTimers();
+    await store('8', 2);
+    const balance = async () => (await metadata.balances([address])).get(address);
+    await until(async () => ((await balance()) === 8n ? true : undefined));
   });
 
   test('show a change after a while, by number, slug and condition id', async () => {

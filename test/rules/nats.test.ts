@@ -191,7 +191,7 @@ describe('durableBatches', () => {
 test('a message that is no state does not affect the connection', async () => {
   const states = watchStates(nats);
   nats.connection.publish('fillstream.state.ingest', 'hello');
-  const stop = reportState(nats, { name: 'ingest' }, () => ({ reasons: { chain: 'old' } }));
+  const { stop } = reportState(nats, { name: 'ingest' }, () => ({ reasons: { chain: 'old' } }));
   await expect.poll(() => states.of('ingest')[0]?.reasons).toEqual({ chain: 'old' });
   stop();
   states.close();

@@ -2,7 +2,8 @@
  * `npm run bench:api`: the analytics endpoints on FILLS generated fills (20,000,000 by default; fills.ts keeps them).
  * Parts: `-- cached`, the leaderboard from the cache at 1, 16 and 64 connections beside a bare express handler that sends the
  * same bytes, medians of ROUNDS (3) rounds of SECONDS (3); `-- work`, every endpoint without a cache of responses
- * (endpoint-work.ts); and `-- search` (search.ts: another data set). Without arguments, the first two.
+ * (endpoint-work.ts); `-- hot`, popular traders (hot.ts); and `-- search` (search.ts: another
+ * data set). Without arguments, the first two.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { start, temporaryDirectory } from '../../support/service.ts';
 import { casesOf } from './endpoint-calls.ts';
 import { measureWork } from './endpoint-work.ts';
 import { type Dataset, openDataset } from './fills.ts';
+import { measureHot } from './hot.ts';
 import { getRequest, type Load, load, medianOf, startApi } from './load.ts';
 import { peakMiB } from './process-figures.ts';
 import { machine, percent, printTable, readable } from './report.ts';
@@ -70,6 +72,10 @@ async function main(): Promise<void> {
       if (PARTS.includes('cached')) {
         const title = `Leaderboard from the cache, medians of ${ROUNDS} rounds of ${SECONDS} s`;
         printTable(title, await measureCached(data));
+      }
+      if (PARTS.includes('hot')) {
+        const title = 'Requests a second, and p50 and p99 in milliseconds';
+        printTable(title, await measureHot(data, { rounds: ROUNDS, seconds: SECONDS }));
       }
       if (PARTS.includes('work')) {
         const store = { url: parts.env.CLICKHOUSE_URL, pid: parts.clickhousePid };

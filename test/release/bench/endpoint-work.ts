@@ -4,6 +4,7 @@
  */
 import { ANALYTICS_ENDPOINTS } from '../../../api/analytics/endpoints.ts';
 import { createLeaderboardCache } from '../../../api/analytics/leaderboard-cache.ts';
+import { createLiveTraders, type LiveTraders } from '../../../api/analytics/live-traders.ts';
 import { createMetadata, type Metadata } from '../../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../../api/analytics/query.ts';
 import type { KeepRequest } from '../../../api/http/endpoint.ts';
@@ -15,7 +16,12 @@ import { percentile, readable } from './report.ts';
 const REQUESTS = Number(process.env.REQUESTS || 100);
 const WARM_UP_REQUESTS = 20;
 
-type Work = { readonly select: Select; readonly metadata: Metadata; readonly now: () => number };
+type Work = {
+  readonly select: Select;
+  readonly metadata: Metadata;
+  readonly traders: LiveTraders;
+  readonly now: () => number;
+};
 
 /** A row for each case. `pid` is the process of ClickHouse. */
 export async function measureWork(
@@ -26,13 +32,18 @@ export async function measureWork(
   const select = createSelect({ url: store.url, database: 'fillstream', name: 'bench' });
   const rows = [];
   for (const one of cases) {
-    const metadata = createMetadata({ select, queryMsMax: QUERY_MS_MAX });
+    const reading = { select, queryMsMax: QUERY_MS_MAX };
+    const metadata = createMetadata(reading);
+    const traders = createLiveTraders({
+      ...{ reading, states: { of: () => [] }, bytesMax: 0 },
+      ...{ now, monotonicNow: () => performance.now() },
+    });
     const times: number[] = [];
     let cpuBefore = 0;
     for (let i = 0; i < WARM_UP_REQUESTS + REQUESTS; i++) {
       if (i === WARM_UP_REQUESTS) cpuBefore = cpuSeconds(store.pid);
       const startedAt = performance.now();
-      await answerUncached(one, i, { select, metadata, now });
+      await answerUncached(one, i, { select, metadata, traders, now });
       if (i >= WARM_UP_REQUESTS) times.push(performance.now() - startedAt);
     }
     const cpuMs = ((cpuSeconds(store.pid) - cpuBefore) * 1_000) / REQUESTS;

@@ -27,14 +27,18 @@ export async function issueKeys(nats: Nats, count: number): Promise<readonly str
   return keys;
 }
 
-/** The api, and headers with a key for the i-th request. */
-export async function startApi({ env }: Parts) {
+/** The api, or that of another checkout, and headers with a key for the i-th request. */
+export async function startApi(
+  { env }: Parts,
+  more: { readonly module?: string; readonly env?: Readonly<Record<string, string>> } = {},
+) {
   const nats = await connectNats({ url: env.NATS_URL, name: 'bench' });
   const keys = await issueKeys(nats, KEYS);
   await nats.close();
   // A log line for each request would be read and parsed by the load generator.
   const own = { HTTP_CONNECTIONS_PER_ADDRESS_MAX: '1000', LOG_LEVEL: 'warn' };
-  const api = start('api/main.ts', [], { ...env, ...own }, API_FLAGS);
+  const { module = 'api/main.ts' } = more;
+  const api = start(module, [], { ...env, ...own, ...more.env }, API_FLAGS);
   const port = Number((await api.event('listening')).port);
   const headers = (i: number) => ({ 'X-Service-Key': keys[i % keys.length] ?? '' });
   return { port, pid: api.pid, headers, stop: () => api.stop() };

@@ -5,6 +5,7 @@ import { start } from '../../support/service.ts';
 import type { Parts } from '../../support/stack.ts';
 import { at } from './endpoint-calls.ts';
 import type { Dataset } from './fills.ts';
+import { zipf } from './hot.ts';
 import { getRequest, type Load, load, medianOf, startApi } from './load.ts';
 import { installPg, openPool, type Pool, type Postgres } from './peer-postgres.ts';
 import { BOARD_TOTALS, READ_BOARD, refreshBoard } from './peer-postgres-data.ts';
@@ -188,11 +189,6 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
     await api.stop();
     await peer.stop();
   }
-}
-
-/** A rank from 0; the n-th has a frequency of about 1/n. */
-function zipf(count: number, random: Random): number {
-  return Math.floor((count + 1) ** random.unit()) - 1;
 }
 
 /** Throws if the two profiles differ. We do not know in which second our window ends, so the peer computes each one. */

@@ -1,0 +1,107 @@
+/** Reads of `bookings_by_time`: what was stored between two blocks, what happened in a period, and whether it is still the same table. */
+
+import type { Period } from './live-cells.ts';
+import { MARKET_SERIES, MARKET_TAGS } from './market-tags.ts';
+import { type Reading, read } from './query.ts';
+import {
+  boolean,
+  count,
+  hexText,
+  int,
+  type RowOf,
+  rowOf,
+  seconds,
+  string,
+  strings,
+} from './rows.ts';
+import { UNWEIGHTED } from './trader-cells.ts';
+
+const columns = {
+  trader: hexText('trader'),
+  conditionId: hexText('condition_id'),
+  time: seconds('block_time'),
+  isFill: boolean("toBool(kind = 'fill')"),
+  pnl: int('realised_pnl'),
+  cost: int('realised_cost'),
+  makerVolume: int("if(kind = 'fill' AND NOT is_taker, usdc, 0)"),
+  takerVolume: int('if(is_taker, usdc, 0)'),
+  unweighted: int(`if(is_taker, ${UNWEIGHTED}, 0)`),
+};
+const LoggedRow = rowOf(columns);
+
+/** With its block, and the labels of its market as of now. */
+const StoredRow = rowOf({
+  ...columns,
+  block: count('block_number'),
+  tags: strings(MARKET_TAGS),
+  series: string(MARKET_SERIES),
+});
+export type Place = { readonly block: number; readonly time: number };
+
+const STORED_SQL = `
+SELECT ${StoredRow.columns}
+FROM bookings_by_time
+WHERE block_time >= toDateTime({time:UInt32}, 'UTC') AND block_number > {block:UInt64} AND block_number <= {last:UInt64}
+ORDER BY block_number
+LIMIT {most:UInt32}`;
+
+/** Bookings of the blocks after `from`, up to `last`, in the order of their blocks. */
+export async function readStored(reading: Reading, from: Place, last: number, most: number) {
+  const parameters = { ...from, last, most };
+  return await read(reading, { sql: STORED_SQL, parameters, row: StoredRow });
+}
+
+const PERIOD_SQL = `
+SELECT ${LoggedRow.columns}
+FROM bookings_by_time
+WHERE block_time >= toDateTime({from:UInt32}, 'UTC') AND block_time < toDateTime({to:UInt32}, 'UTC')
+ORDER BY block_time`;
+
+/** The bookings of a period, in the order of time. */
+export async function readPeriod(reading: Reading, { from, to }: Period) {
+  return await read(reading, { sql: PERIOD_SQL, parameters: { from, to }, row: LoggedRow });
+}
+
+const TableRow = rowOf({
+  id: string('toString(uuid)'),
+  engine: string('engine'),
+  rows: count('ifNull(total_rows, 0)'),
+});
+
+const TABLES_SQL = `
+SELECT ${TableRow.columns}
+FROM system.tables
+WHERE database = currentDatabase() AND name IN ('bookings', 'bookings_by_time')
+ORDER BY name`;
+
+/** The tables as they are now. A rebuild or a restore puts others in their place. */
+export type Tables = readonly RowOf<typeof TableRow>[];
+
+export async function readTables(reading: Reading): Promise<Tables> {
+  return await read(reading, { sql: TABLES_SQL, parameters: {}, row: TableRow });
+}
+
+/** Whether `after` are the same tables as `before`, and no rows were deleted. */
+export function isContinued(before: Tables, after: Tables): boolean {
+  return (
+    before.length === after.length &&
+    after.every(({ id, rows }, at) => id === before[at]?.id && rows >= (before[at]?.rows ?? 0))
+  );
+}
+
+const LabelRow = rowOf({
+  conditionId: hexText('condition_id'),
+  tags: strings(MARKET_TAGS),
+  series: string(MARKET_SERIES),
+});
+
+const LABELS_SQL = `
+SELECT DISTINCT ${LabelRow.columns}
+FROM markets
+WHERE stored_at >= now() - {seconds:UInt32}
+LIMIT {most:UInt32}`;
+
+/** The labels, as of now, of the markets whose listings were stored in the last `seconds`. */
+export async function readLabels(reading: Reading, seconds: number, most: number) {
+  return await read(reading, { sql: LABELS_SQL, parameters: { seconds, most }, row: LabelRow });
+}

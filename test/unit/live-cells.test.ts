@@ -1,0 +1,160 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { type Live, LiveCells, type Logged } from '../../api/analytics/live-cells.ts';
+import { WINDOW_LENGTHS } from '../../api/analytics/time-frames.ts';
+import { NOTHING, type Pair, sumWindows, type TagSums } from '../../api/analytics/trader-cells.ts';
+
+const START = 1_790_000_000;
+const TRADERS = ['0xa', '0xb', '0xc'];
+const MARKETS = ['0x1', '0x2', '0x3', '0x4'];
+/** Two markets have equal tags. */
+const labelsOf = (market: string) => ({
+  tags: market === '0x1' || market === '0x2' ? ['sports', 'nba'] : ['crypto'],
+  series: market === '0x1' ? 'nba' : '',
+});
+
+/** Some happen while the test runs, the others leave a window meanwhile. */
+const booking = fc
+  .record({
+    trader: fc.constantFrom(...TRADERS),
+    conditionId: fc.constantFrom(...MARKETS),
+    at: fc.integer({ min: -90, max: 300 }),
+    length: fc.constantFrom(0, ...WINDOW_LENGTHS),
+    isFill: fc.boolean(),
+    isTaker: fc.boolean(),
+    pnl: fc.bigInt({ min: -5n, max: 5n }),
+    usdc: fc.bigInt({ min: 0n, max: 9n }),
+  })
+  .map(({ at, length, isTaker, usdc, ...rest }): Logged => {
+    const isTaken = rest.isFill && isTaker;
+    return {
+      ...rest,
+      time: START + at - length,
+      cost: usdc,
+      makerVolume: rest.isFill && !isTaker ? usdc : 0n,
+      takerVolume: isTaken ? usdc : 0n,
+      unweighted: isTaken ? usdc + 1n : 0n,
+    };
+  });
+const log = fc
+  .array(booking, { minLength: 1, maxLength: 60 })
+  .map((rows) => rows.toSorted((a, b) => a.time - b.time));
+
+const step = fc.record({
+  seconds: fc.integer({ min: 0, max: 45 }),
+  /** How many seconds the projectors are behind. */
+  behind: fc.integer({ min: 0, max: 20 }),
+  asked: fc.constantFrom(undefined, ...TRADERS),
+  /** Steps until the cells are read. */
+  takes: fc.integer({ min: 0, max: 3 }),
+});
+
+/** The trader's markets as a statement reads them: of all bookings up to `stored`, in windows that end at `now`. */
+function cellsOf(rows: readonly Logged[], trader: string, now: number) {
+  const pairs = new Map<string, Pair>();
+  for (const { conditionId, time, ...row } of rows.filter((one) => one.trader === trader)) {
+    const band = WINDOW_LENGTHS.findIndex((length) => time >= now - length);
+    if (band === -1) continue;
+    const pair = pairs.get(conditionId) ?? { labels: labelsOf(conditionId), cells: [] };
+    pairs.set(conditionId, pair);
+    const cell = pair.cells[band] ?? { ...NOTHING, bookings: 0 };
+    pair.cells[band] = {
+      pnl: cell.pnl + row.pnl,
+      cost: cell.cost + row.cost,
+      makerVolume: cell.makerVolume + row.makerVolume,
+      takerVolume: cell.takerVolume + row.takerVolume,
+      unweighted: cell.unweighted + row.unweighted,
+      bookings: cell.bookings + 1,
+    };
+  }
+  const fills = rows.filter((one) => one.trader === trader && one.isFill);
+  return { pairs, lastTradeAt: Math.max(0, ...fills.map(({ time }) => time)) };
+}
+
+/** By tags, because the order of the markets does not matter. */
+const sorted = (windows: readonly (readonly TagSums[])[]) =>
+  windows.map((sums) => sums.toSorted((a, b) => (a.tags.join() < b.tags.join() ? -1 : 1)));
+
+describe('live cells', () => {
+  test('are what a statement reads at the same block and second, whenever it is asked for', () => {
+    const property = fc.property(log, fc.array(step, { maxLength: 12 }), (rows, steps) => {
+      const cells = new LiveCells({ now: START, bytesMax: 1_000_000 });
+      let stored = rows.filter(({ time }) => time <= START);
+      const loads: { live: Live; found: ReturnType<typeof cellsOf>; left: number }[] = [];
+      const known = new Map<string, Live>();
+      let now = START;
+      for (const { seconds, behind, asked, takes } of steps) {
+        now += seconds;
+        for (const [window, period] of cells.unread(now).entries()) {
+          if (period === undefined) continue;
+          const { from, to } = period;
+          const leaving = rows.filter(({ time }) => time >= from && time < to);
+          cells.queue(window, period, leaving);
+        }
+        expect(cells.advance(now)).toBe(true);
+        const next = rows.filter(({ time }) => time <= now - behind);
+        if (next.length > stored.length) {
+          const entering = next.slice(stored.length);
+          cells.enter(entering.map((row) => ({ ...row, ...labelsOf(row.conditionId) })));
+          stored = next;
+        }
+        if (asked !== undefined && cells.find(asked) === undefined) {
+          const live = cells.begin(asked);
+          known.set(asked, live);
+          loads.push({ live, found: cellsOf(stored, asked, now), left: takes });
+        }
+        for (const load of loads) {
+          if (load.left === 0) cells.fill(load.live, load.found);
+          load.left -= 1;
+        }
+        for (const [trader, live] of known) {
+          if (live.waiting !== undefined) continue;
+          const { pairs, lastTradeAt } = cellsOf(stored, trader, now);
+          expect(live.lastTradeAt).toBe(lastTradeAt);
+          expect(sorted(sumWindows(live.pairs.values()))).toEqual(
+            sorted(sumWindows(pairs.values())),
+          );
+          expect(live.pairs.size).toBe(pairs.size);
+        }
+      }
+    });
+    fc.assert(property);
+  });
+
+  test('do not go back in time, nor beyond what was read', () => {
+    const cells = new LiveCells({ now: START, bytesMax: 1_000 });
+    expect(cells.advance(START - 1)).toBe(false);
+    expect(cells.advance(START + 1)).toBe(false);
+    for (const [window, period] of cells.unread(START + 1).entries()) {
+      if (period !== undefined) cells.queue(window, period, []);
+    }
+    expect(cells.advance(START + 61)).toBe(true);
+    expect(cells.advance(START + 62)).toBe(false);
+  });
+
+  test('of the trader who was not asked for longest leave when there is no room', () => {
+    const cells = new LiveCells({ now: START, bytesMax: 2_500 });
+    const none = { pairs: new Map<string, Pair>(), lastTradeAt: 0 };
+    for (const trader of ['0xa', '0xb']) cells.fill(cells.begin(trader), none);
+    expect(cells.find('0xa')).toBeDefined();
+    cells.fill(cells.begin('0xc'), none);
+    expect(['0xa', '0xb', '0xc'].map((trader) => cells.find(trader) !== undefined)).toEqual([
+      ...[true, false, true],
+    ]);
+    expect(cells.size.bytes).toBeLessThanOrEqual(2_500);
+  });
+
+  test('of a market have its new labels for every trader', () => {
+    const cells = new LiveCells({ now: START, bytesMax: 1_000_000 });
+    const labels = { tags: ['crypto'], series: '' };
+    const lives = TRADERS.map((trader) => {
+      const live = cells.begin(trader);
+      cells.fill(live, { pairs: new Map([['0x1', { labels, cells: [] }]]), lastTradeAt: 0 });
+      return live;
+    });
+    cells.relabel('0x1', { tags: ['sports'], series: 'nba' });
+    for (const { pairs } of lives) {
+      expect(pairs.get('0x1')?.labels).toEqual({ tags: ['sports'], series: 'nba' });
+    }
+  });
+});
