@@ -2,6 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { type ComponentChildren, render } from 'preact';
+import { nearestPath } from '../../api/http/one-typo.ts';
 import { Account } from './account.tsx';
 import { Compare } from './compare.tsx';
 import { Event } from './event.tsx';
@@ -20,7 +21,7 @@ import { Tape } from './tape.tsx';
 import { openTheme } from './theme.ts';
 import { useViewTitle } from './title.ts';
 import { Trader } from './trader.tsx';
-import type { ViewName } from './views.ts';
+import { VIEWS, type ViewName } from './views.ts';
 
 openTheme();
 openRoute();
@@ -51,7 +52,21 @@ function View() {
   const { view, id } = route.value;
   useViewTitle();
   if (view === 'unknown') {
-    return <Nothing title="Page not found">There is nothing at this address.</Nothing>;
+    const meant = nearestPath(
+      VIEWS.map(({ path }) => path),
+      location.pathname,
+    );
+    return (
+      <Nothing title="Page not found">
+        There is nothing at this address.
+        {meant === undefined ? null : (
+          <>
+            {' '}
+            Did you mean <a href={meant}>{meant}</a>?
+          </>
+        )}
+      </Nothing>
+    );
   }
   const Component = COMPONENTS[view];
   return <Component key={id} id={id} />;

@@ -339,11 +339,14 @@ test('a trader and a market also have the addresses of the API', async () => {
   await expectText(page.locator('h1'), markets[0]?.market.question ?? '');
 });
 
-test('an unknown address returns 404, with a message in the frame of the page', async () => {
+test('an unknown address returns 404, with a message in the frame of the page that names the nearest', async () => {
   const { page } = await stage.at('/');
   const answer = await page.goto(`${stage.url}/no/such/view`);
   expect(answer?.status()).toBe(404);
   await expectText(page.locator('h1'), 'Page not found');
+  await page.goto(`${stage.url}/leaderbord`);
+  await page.getByRole('link', { name: '/leaderboard', exact: true }).click();
+  await expectText(page.locator('h1'), 'Leaderboard');
   await page.getByRole('link', { name: 'Markets', exact: true }).click();
   await page.locator('.market-table tbody tr').first().waitFor();
   const program = await fetch(`${stage.url}/no/such/view`);

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { joined, variantsOf, wordsOf } from '../../api/analytics/words.ts';
-import { isOneTypo } from '../../api/http/typo.ts';
+import { isOneTypo } from '../../api/http/one-typo.ts';
 
 test('words are runs of letters and digits, in lower case, without accents, each once', () => {
   expect(wordsOf('Élan vs. ÉLAN: O/U 2.5? Ωμέγας 100k ﬁ')).toEqual([
