@@ -43,6 +43,13 @@ function choose(addresses: readonly string[]): void {
 export function Compare() {
   const addresses = chosen();
   const refresh = useTicks(REFRESH_MS);
+  const body = JSON.stringify({ addresses });
+  const path = addresses.length === 0 ? null : '/v2/traders/batch';
+  const answer = useAnswer<Traders>(path, { refresh, subject: body, body });
+  const rows = addresses.map((address) => ({
+    address,
+    trader: answer.data?.traders.find(({ profile }) => profile.address.toLowerCase() === address),
+  }));
   return (
     <article class="compare">
       <div class="head">
@@ -56,8 +63,18 @@ export function Compare() {
         </p>
       ) : (
         <>
-          <Figures addresses={addresses} refresh={refresh} />
-          <Lines addresses={addresses} refresh={refresh} />
+          <Loaded answer={answer} rows={addresses.length + 1} what="the traders">
+            {() => (
+              <CardTable
+                label="Figures of the traders"
+                columns={columnsOf(addresses)}
+                rows={rows}
+                keyOf={({ address }) => address}
+                empty=""
+              />
+            )}
+          </Loaded>
+          <Lines rows={rows} refresh={refresh} />
         </>
       )}
     </article>
@@ -134,28 +151,6 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
   );
 }
 
-function Figures(props: { readonly addresses: readonly string[]; readonly refresh: unknown }) {
-  const { addresses, refresh } = props;
-  const body = JSON.stringify({ addresses });
-  const answer = useAnswer<Traders>('/v2/traders/batch', { refresh, subject: body, body });
-  return (
-    <Loaded answer={answer} rows={addresses.length + 1} what="the traders">
-      {({ traders }) => (
-        <CardTable
-          label="Figures of the traders"
-          columns={columnsOf(addresses)}
-          rows={addresses.map((address) => ({
-            address,
-            trader: traders.find(({ profile }) => profile.address.toLowerCase() === address),
-          }))}
-          keyOf={({ address }) => address}
-          empty=""
-        />
-      )}
-    </Loaded>
-  );
-}
-
 /** A column of figures, empty for a trader without trades. */
 function figure(
   title: string,
@@ -210,10 +205,9 @@ function columnsOf(addresses: readonly string[]): readonly Column<Row>[] {
   ];
 }
 
-function Lines(props: { readonly addresses: readonly string[]; readonly refresh: unknown }) {
-  const { addresses, refresh } = props;
+function Lines({ rows, refresh }: { readonly rows: readonly Row[]; readonly refresh: unknown }) {
   const [range, setRange] = useState<Range>(RANGES[0]);
-  const paths = addresses.map((address) => pnlPath(address, range));
+  const paths = rows.map(({ address }) => pnlPath(address, range));
   const answers = useAnswers<PnlPoints>(paths, { refresh });
   const { data, problem } = answers;
   const isLoading = problem === undefined && !paths.some((path) => data.has(path));
@@ -237,8 +231,12 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
             series={{ kind: 'lines', lines: drawn.lines }}
             tick={short}
             describe={(index) =>
-              drawn.gains
-                .map((gain) => (gain === undefined ? '–' : signed(gain[index] ?? 0)))
+              rows
+                .map(({ address, trader }, row) => {
+                  const gain = drawn.gains[row];
+                  const text = gain === undefined ? '–' : signed(gain[index] ?? 0);
+                  return `${nameOf(trader?.profile ?? { address, name: '' })} ${text}`;
+                })
                 .join(' · ')
             }
             group="compare"

@@ -83,7 +83,7 @@ function Outcomes(props: {
           {isCut ? '+' : ''}
         </Tile>
         {isExclusive ? <Tile name="Sum of prices, one wins">{priceText(sum)}</Tile> : null}
-        <Tile name="Volume">
+        <Tile name="Volume, USDC">
           <Usdc micro={volume} />
         </Tile>
       </dl>

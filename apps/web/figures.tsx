@@ -36,11 +36,8 @@ export function Usdc({
 }
 
 export function Roi({ value }: { readonly value: number }) {
-  return (
-    <span class={value > 0 ? 'gain' : value < 0 ? 'loss' : 'even'}>
-      {percent(value, { sign: true })}
-    </span>
-  );
+  const text = percent(value, { sign: true });
+  return <span class={tone(value, text)}>{text}</span>;
 }
 
 /** A percentage from 0 to 100, with a bar behind it. */

@@ -97,7 +97,7 @@ function TagField({ settings }: { readonly settings: Settings }) {
     <SelectField
       label="Tag"
       value={tag}
-      choices={[...new Set([...TAGS, tag])].map((one) => [one, one])}
+      choices={[...new Set([...TAGS, tag])].map((one) => [one, one === 'all' ? 'All' : one])}
       onValue={(tag) => settings.set({ tag })}
     />
   );

@@ -54,9 +54,9 @@ export function units(micro: Micro): number {
 }
 
 /** `gain`, `loss`, or `even` if the text of the value is zero. */
-export function tone(micro: Micro, text: string): 'gain' | 'loss' | 'even' {
+export function tone(value: Micro, text: string): 'gain' | 'loss' | 'even' {
   if (!/[1-9]/.test(text)) return 'even';
-  return BigInt(micro) > 0n ? 'gain' : 'loss';
+  return Number(value) > 0 ? 'gain' : 'loss';
 }
 
 export function percent(value: number, { sign = false } = {}): string {
@@ -108,9 +108,9 @@ export function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** The first and last digits of an address or hash, as everywhere on the page. */
+/** The first and last digits of an address or hash, in lower case, as the feed has them, everywhere on the page. */
 export function shortAddress(address: string): string {
-  return `${address.slice(0, 6)}…${address.slice(-4)}`;
+  return `${address.slice(0, 6)}…${address.slice(-4)}`.toLowerCase();
 }
 
 /** A trader's name, or the address of one without. */

@@ -182,7 +182,7 @@ function State({ market }: { readonly market: MarketObject }) {
 function Totals({ detail }: { readonly detail: MarketDetail }) {
   return (
     <dl class="tiles">
-      <Tile name="Volume">
+      <Tile name="Volume, USDC">
         <Usdc micro={detail.volume} />
       </Tile>
       <Tile name="Matches">{count(detail.matches)}</Tile>
@@ -192,7 +192,7 @@ function Totals({ detail }: { readonly detail: MarketDetail }) {
       <Tile name="Average of 5 min">{priceText(detail.vwap_5m)}</Tile>
       <Tile name="Traders">{count(detail.total_traders)}</Tile>
       <Tile name="Winners">{count(detail.total_winners)}</Tile>
-      <Tile name="Gains realised">
+      <Tile name="Gains realised, USDC">
         <Usdc micro={detail.total_pnl_distributed} />
       </Tile>
     </dl>

@@ -267,12 +267,12 @@ function groupsOf(found: Search | undefined): readonly Group[] {
   ].filter((group) => group.items.length > 0);
 }
 
-/** `Yes 62¢ · closes in 3 d`, `resolved: Yes`. */
+/** `Yes 62¢ · closes in 3 d`, `Resolved: Yes`. */
 function stateOf(
   market: Search['markets'][number]['market'],
   mark: Search['markets'][number]['mark'],
 ): string {
-  if (market.resolved_at !== '') return `resolved: ${market.winning_outcome || 'void'}`;
+  if (market.resolved_at !== '') return `Resolved: ${market.winning_outcome || 'void'}`;
   const price = mark.price_1 === null ? [] : [`${market.outcome_1} ${priceText(mark.price_1)}`];
   const end = timeMs(market.end_date);
   const left = end === undefined ? 0 : end - Date.now();

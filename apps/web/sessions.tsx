@@ -2,7 +2,7 @@
 
 import type { EndedSessions, Session, Sessions, Stream } from './answers.ts';
 import { Ago } from './figures.tsx';
-import { count, span } from './format.ts';
+import { capital, count, span } from './format.ts';
 import { CardTable, type Column } from './table.tsx';
 
 const OPENED: Column<Session> = {
@@ -11,7 +11,7 @@ const OPENED: Column<Session> = {
 };
 
 const ENDED: readonly Column<EndedSessions['data'][number]>[] = [
-  { title: 'End', cell: ({ end }) => end.replaceAll('_', ' ') },
+  { title: 'End', cell: ({ end }) => capital(end.replaceAll('_', ' ')) },
   {
     ...{ title: 'Events', class: 'figure' },
     cell: ({ events }) => (events === null ? '–' : count(events)),

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import { Alerts } from './alerts.tsx';
+import { capital } from './format.ts';
 import icon from './icon.svg';
 import { canRead, forgetKey, isAsking, isPublic, key } from './key.ts';
 import { FindButton, Palette } from './palette.tsx';
@@ -149,7 +150,7 @@ function Help() {
             <dt>
               <kbd>{keys}</kbd>
             </dt>
-            <dd>{meaning}</dd>
+            <dd>{capital(meaning)}</dd>
           </div>
         ))}
       </dl>

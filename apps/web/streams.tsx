@@ -5,7 +5,7 @@ import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from
 import { fillstream } from './client.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
 import { Tile } from './figures.tsx';
-import { count, shortAddress, span } from './format.ts';
+import { capital, count, shortAddress, span } from './format.ts';
 import { InCode } from './in-code.tsx';
 import { key } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
@@ -145,7 +145,7 @@ function Quotas(props: {
   const seconds = tier?.stream_seconds_per_day;
   return (
     <dl class="tiles quotas">
-      <Tile name="Tier">{tier?.name ?? '–'}</Tile>
+      <Tile name="Tier">{capital(tier?.name ?? '–')}</Tile>
       <Tile name="Streams">
         {count(props.streams.length)} <small>of {most(tier?.max_streams)}</small>
       </Tile>

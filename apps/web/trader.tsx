@@ -172,7 +172,7 @@ function Figures(props: {
   const isKnown = trader !== undefined && value !== undefined;
   return (
     <dl class="tiles">
-      <Tile name="Equity">
+      <Tile name="Equity, USDC">
         {isKnown ? (
           <span title="pUSD balance plus the value of the open positions">
             <Usdc micro={trader.pusd_balance + value} decimals={2} />

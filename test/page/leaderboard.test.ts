@@ -153,5 +153,5 @@ function expectBoard(watched: Watched, query: string): Promise<Leaderboard> {
 }
 
 function short(address: string): string {
-  return `${address.slice(0, 6)}…${address.slice(-4)}`;
+  return `${address.slice(0, 6)}…${address.slice(-4)}`.toLowerCase();
 }

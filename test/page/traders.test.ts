@@ -78,11 +78,18 @@ test('three traders are compared on a phone: found by touch and keyboard, with t
       ]),
   );
   expect(traders.map(({ profile }) => profile.address.toLowerCase())).toEqual(addresses);
+  const named = new Map(
+    traders.map(({ profile: { address, name } }) => {
+      const lower = address.toLowerCase();
+      return [lower, name === '' ? `${lower.slice(0, 6)}…${lower.slice(-4)}` : name] as const;
+    }),
+  );
   await agree(async () => {
     const gains = addresses.map((address) => {
       const start = [...watched.urls].findLast((one) => one.includes(`${address}/pnl`)) ?? '';
       const { points } = watched.answer<TraderPnl>(start.slice(stage.url.length));
-      return money((points.at(-1)?.pnl ?? 0) - (points[0]?.pnl ?? 0), 2, 'always');
+      const gain = (points.at(-1)?.pnl ?? 0) - (points[0]?.pnl ?? 0);
+      return `${named.get(address)} ${money(gain, 2, 'always')}`;
     });
     const text = await page.getByRole('slider').getAttribute('aria-valuetext');
     expect(text).toContain(`: ${gains.join(' · ')}`);
