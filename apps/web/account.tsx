@@ -74,7 +74,7 @@ function Limits(props: {
   const valid = keys?.keys.filter(({ status }) => status === 'valid').length;
   return (
     <dl class="tiles quotas">
-      <Tile name="Tier">{tier?.name ?? '–'}</Tile>
+      <Tile name="Tier">{capital(tier?.name ?? '–')}</Tile>
       <Tile name="Requests today">{usage === undefined ? '–' : count(usage.requests.today)}</Tile>
       <Tile name="Requests a second">
         {tier === undefined ? '–' : count(tier.requests_per_second)} <small>a key, </small>
@@ -170,10 +170,13 @@ function KeyTable(props: { readonly keys: readonly ApiKey[]; readonly onDone: ()
         </span>
       ),
     },
-    { title: 'Created', class: 'figure', cell: ({ created_at }) => <Ago time={created_at} /> },
+    {
+      ...{ title: 'Created', class: 'figure wide-only' },
+      cell: ({ created_at }) => <Ago time={created_at} />,
+    },
     {
       ...{ title: 'Expires', class: 'figure wide-only' },
-      cell: ({ expires_at }) => (expires_at === '' ? 'never' : timeText(timeMs(expires_at) ?? 0)),
+      cell: ({ expires_at }) => (expires_at === '' ? 'Never' : timeText(timeMs(expires_at) ?? 0)),
     },
     {
       ...{ title: <span class="hidden">Revoke</span>, class: 'figure' },

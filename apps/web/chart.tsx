@@ -122,7 +122,8 @@ function optionsOf(
   const { series, group } = shown.current;
   const isMarked = () => series.kind !== 'bars' && shown.current.times.length <= MARKED_MAX;
   return {
-    padding: [8, 8, 0, 0],
+    // Half of a label of the time axis fits on the right.
+    padding: [8, 18, 0, 0],
     cursor: {
       sync: { key: group },
       drag: { x: false, y: false },

@@ -99,7 +99,7 @@ const COLUMNS: readonly Column<Row>[] = [
     ),
   },
   {
-    ...{ title: 'Open positions', class: 'figure' },
+    ...{ title: 'Open positions', class: 'figure wide-only' },
     cell: ({ answer }) => (answer === undefined ? '' : count(answer.positions.open_count)),
   },
   {
@@ -222,7 +222,7 @@ const MARKETS: readonly Column<Priced>[] = [
     cell: ({ detail }) => (detail === undefined ? '–' : <Odds entry={detail} />),
   },
   {
-    ...{ title: 'Change, 24 h', class: 'figure' },
+    ...{ title: 'Change, 24\u00a0h', class: 'figure' },
     cell: ({ candles: [first], detail }) => {
       // Of a market that was resolved, the last close is not the price.
       const price = detail?.mark.price_1 ?? null;

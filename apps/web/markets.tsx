@@ -64,17 +64,17 @@ export const MARKET_OF: Column<{ readonly market: Named }> = {
   ),
 };
 
-/** Columns of tables of markets. */
+/** Columns of tables of markets. Where a title takes two lines, its unit stays with its number. */
 export const MARKET = {
   name: MARKET_OF,
   price: { title: 'Price', class: 'figure', cell: (entry) => <Odds entry={entry} /> },
   change: {
-    ...{ title: 'Change, 24 h', class: 'figure' },
+    ...{ title: 'Change, 24\u00a0h', class: 'figure' },
     cell: ({ change_24h }) => <Change micro={change_24h} />,
     sort: { name: 'change_24h', desc: 'biggest gains first', asc: 'biggest losses first' },
   },
   volume24h: {
-    ...{ title: 'Volume, 24 h', class: 'figure strong' },
+    ...{ title: 'Volume, 24\u00a0h', class: 'figure strong' },
     cell: ({ volume_24h }) => <Usdc micro={volume_24h} />,
     sort: { name: 'volume_24h', ...GREATEST },
   },

@@ -36,11 +36,11 @@ const COLUMNS: readonly Column<Position>[] = [
     sort: { name: 'pnl', desc: 'highest first', asc: 'lowest first' },
   },
   {
-    ...{ title: 'Realised', class: 'figure' },
+    ...{ title: 'Realised', class: 'figure wide-only' },
     cell: ({ realised_pnl }) => <Pnl micro={realised_pnl} />,
   },
   {
-    ...{ title: 'Value', class: 'figure' },
+    ...{ title: 'Value', class: 'figure wide-only' },
     cell: ({ value }) => <Usdc micro={value} decimals={2} />,
     sort: { name: 'value', desc: 'highest first', asc: 'lowest first' },
   },
@@ -51,7 +51,7 @@ const COLUMNS: readonly Column<Position>[] = [
     sort: { name: 'age', desc: 'oldest first', asc: 'newest first' },
   },
   {
-    ...{ title: 'Last trade', class: 'figure soft' },
+    ...{ title: 'Last trade', class: 'figure soft wide-only' },
     cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
     sort: { name: 'last_trade', desc: 'newest first', asc: 'oldest first' },
   },

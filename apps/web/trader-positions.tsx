@@ -21,11 +21,11 @@ export const POSITION = {
   },
   shares: { title: 'Shares', class: 'figure wide-only', cell: ({ shares }) => amount(shares, 0) },
   value: {
-    ...{ title: 'Value', class: 'figure strong' },
+    ...{ title: 'Value', class: 'figure strong amount' },
     cell: ({ value }) => <Usdc micro={value} decimals={2} />,
   },
   unrealised: {
-    ...{ title: 'Unrealised', class: 'figure' },
+    ...{ title: 'Unrealised', class: 'figure amount' },
     cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
   },
 } satisfies Readonly<Record<string, Column<Position>>>;
@@ -38,7 +38,7 @@ const COLUMNS: readonly Column<Position>[] = [
   },
   { title: 'Mark', class: 'figure', cell: ({ mark }) => <Mark of={mark} /> },
   POSITION.value,
-  { ...POSITION.unrealised, class: 'figure strong' },
+  { ...POSITION.unrealised, class: 'figure strong amount' },
   {
     title: 'ROI',
     class: 'figure wide-only',
@@ -70,7 +70,7 @@ export function TraderPositions({ answer }: { readonly answer: Answered<Position
         <h2 id="positions-title">Open positions</h2>
         {data === undefined || data.total_count === 0 ? null : (
           <p class="soft totals">
-            {count(data.total_count)} worth <Usdc micro={data.totals.value} decimals={2} />,
+            {count(data.total_count)} worth <Usdc micro={data.totals.value} decimals={2} /> USDC,
             unrealised <Pnl micro={data.totals.unrealised_pnl} />
           </p>
         )}
