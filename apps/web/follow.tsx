@@ -45,7 +45,8 @@ export function Star(props: {
           if (!isFull) set(isOn ? others : [...others, { id, name }]);
         }}
       >
-        <span aria-hidden="true">{isOn ? '★' : '☆'}</span> {isOn ? 'Following' : 'Follow'}
+        <span aria-hidden="true">{isOn ? '★' : '☆'}</span>{' '}
+        <span>{isOn ? 'Following' : 'Follow'}</span>
       </button>
       {isRefused && isFull ? (
         <span role="status">
