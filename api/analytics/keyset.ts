@@ -81,3 +81,24 @@ export function pageOf<Row>(
   const last = rows.length > limit ? page.at(-1) : undefined;
   return { page, next_cursor: last === undefined ? '' : after(last) };
 }
+
+type Sorted = { readonly figure: bigint | number; readonly conditionId: string };
+
+/** Entries in memory in the order of a list, those behind the cursor: greatest figure first, then by condition id; `asc` is the exact reverse. */
+export function behindCursor<Entry extends Sorted>(
+  entries: readonly Entry[],
+  order: 'asc' | 'desc',
+  last: Sorted | undefined,
+): readonly Entry[] {
+  const direction = order === 'desc' ? 1 : -1;
+  const compared = (one: Sorted, other: Sorted) =>
+    direction * (compare(other.figure, one.figure) || compare(one.conditionId, other.conditionId));
+  return entries
+    .filter((entry) => last === undefined || compared(entry, last) > 0)
+    .toSorted(compared);
+}
+
+function compare<T extends bigint | number | string>(one: T, other: T): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
+}

@@ -40,6 +40,8 @@ export type Live = {
   lastTradeAt: number;
   /** What happens while the cells are being read. It counts afterwards. */
   waiting: (() => void)[] | undefined;
+  /** Settles when they were read. */
+  loaded: Promise<void> | undefined;
 };
 
 /** Bookings that leave a window next, in the order of time; all of those before `readTo`. */
@@ -87,7 +89,7 @@ export class LiveCells {
 
   /** Begins to follow a trader, whose cells the caller reads as of now. */
   begin(trader: string): Live {
-    const live: Live = { pairs: new Map(), lastTradeAt: 0, waiting: [] };
+    const live: Live = { pairs: new Map(), lastTradeAt: 0, waiting: [], loaded: undefined };
     this.#traders.set(trader, live);
     return live;
   }

@@ -1,5 +1,6 @@
 /** Reads of `bookings_by_time`: what was stored between two blocks, what happened in a period, and whether it is still the same table. */
 
+import { z } from 'zod';
 import type { Period } from './live-cells.ts';
 import { MARKET_SERIES, MARKET_TAGS } from './market-tags.ts';
 import { type Reading, read } from './query.ts';
@@ -13,8 +14,11 @@ import {
   seconds,
   string,
   strings,
+  typed,
 } from './rows.ts';
 import { UNWEIGHTED } from './trader-cells.ts';
+
+const outcome = (sql: string) => typed(sql, z.literal([0, 1]));
 
 const columns = {
   trader: hexText('trader'),
@@ -33,6 +37,15 @@ const LoggedRow = rowOf(columns);
 const StoredRow = rowOf({
   ...columns,
   block: count('block_number'),
+  log: count('log_index'),
+  isTaker: boolean('is_taker'),
+  outcome: outcome('outcome_index'),
+  shares: int('shares'),
+  usdc: int('usdc'),
+  heldOutcome: outcome('position_outcome'),
+  heldShares: int('position_shares'),
+  heldCost: int('position_cost'),
+  heldFees: int('position_fees'),
   tags: strings(MARKET_TAGS),
   series: string(MARKET_SERIES),
 });
@@ -42,13 +55,33 @@ const STORED_SQL = `
 SELECT ${StoredRow.columns}
 FROM bookings_by_time
 WHERE block_time >= toDateTime({time:UInt32}, 'UTC') AND block_number > {block:UInt64} AND block_number <= {last:UInt64}
-ORDER BY block_number
+ORDER BY block_number, log_index, kind
 LIMIT {most:UInt32}`;
 
-/** Bookings of the blocks after `from`, up to `last`, in the order of their blocks. */
+/** Bookings of the blocks after `from`, up to `last`, in the order of the chain. */
 export async function readStored(reading: Reading, from: Place, last: number, most: number) {
   const parameters = { ...from, last, most };
   return await read(reading, { sql: STORED_SQL, parameters, row: StoredRow });
+}
+
+const ResolvedRow = rowOf({
+  conditionId: hexText('condition_id'),
+  block: count('block_number'),
+  time: seconds('resolved_at'),
+  usdc: int('payout_0'),
+  shares: int('payout_0 + payout_1'),
+});
+
+const RESOLVED_SQL = `
+SELECT ${ResolvedRow.columns}
+FROM resolutions
+WHERE block_number > {block:UInt64} AND block_number <= {last:UInt64}
+LIMIT {most:UInt32}`;
+
+/** Resolutions in the blocks after `from`, up to `last`. */
+export async function readResolved(reading: Reading, from: Place, last: number, most: number) {
+  const parameters = { block: from.block, last, most };
+  return await read(reading, { sql: RESOLVED_SQL, parameters, row: ResolvedRow });
 }
 
 const PERIOD_SQL = `
@@ -65,13 +98,14 @@ export async function readPeriod(reading: Reading, { from, to }: Period) {
 const TableRow = rowOf({
   id: string('toString(uuid)'),
   engine: string('engine'),
-  rows: count('ifNull(total_rows, 0)'),
+  /** Only of tables whose rows do not merge. */
+  rows: count("if(engine = 'MergeTree', ifNull(total_rows, 0), 0)"),
 });
 
 const TABLES_SQL = `
 SELECT ${TableRow.columns}
 FROM system.tables
-WHERE database = currentDatabase() AND name IN ('bookings', 'bookings_by_time')
+WHERE database = currentDatabase() AND name IN ('bookings', 'bookings_by_time', 'trader_markets', 'market_marks', 'resolutions')
 ORDER BY name`;
 
 /** The tables as they are now. A rebuild or a restore puts others in their place. */

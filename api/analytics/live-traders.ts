@@ -1,53 +1,24 @@
 /**
- * Sums of a trader's recent windows, live for the traders who are asked for: the first request reads their cells as of one
- * block, later ones get them from memory (live-cells.ts). docs/decisions/0010-live-sums.md explains it. While requests
- * arrive, the memory follows the newest block that all projectors have stored completely. On any doubt, everything is
- * forgotten, and read again when it is asked for.
+ * Figures of a trader that are live for the traders who are asked for: the first request reads them, later ones get them
+ * from memory (live-memory.ts). Where there is no memory, statements answer. Statements that serve only one request are
+ * those of its `own` reading, and end with it. All functions throw Problem 503 if ClickHouse is unavailable.
  */
 import { Bytes } from '../../infra/clickhouse.ts';
-import type { ProcessStates } from '../../infra/nats/states.ts';
-import { Problem } from '../http/errors.ts';
-import { type Live, LiveCells } from './live-cells.ts';
+import { type Holding, readHoldings } from './holdings.ts';
+import type { Live } from './live-cells.ts';
+import { isAsOf, type LiveHolder, type LiveMark } from './live-holdings.ts';
+import { followMemory, type LiveOptions, type Memory } from './live-memory.ts';
 import {
-  isContinued,
-  type Place,
-  readLabels,
-  readPeriod,
-  readStored,
-  readTables,
-  type Tables,
-} from './live-log.ts';
+  KEYS_MAX,
+  type Mark,
+  type Marked,
+  readMarked,
+  readMarks,
+  readMarksOfTrader,
+} from './marks.ts';
 import { type Reading, read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';
 import { NEWEST_BLOCK, readPairs, sumWindows, type TagSums } from './trader-cells.ts';
-
-/** The memory is brought to the newest block this often, while requests arrive. */
-const FOLLOW_MS = 200;
-/** A request waits for that if the last time was so long ago. */
-const WAIT_MS = 500;
-/** After a longer pause between requests, it is cheaper to read again. */
-const PAUSE_SECONDS_MAX = 60;
-/** Much less than the shortest window, so that what leaves a window was stored before it is read. */
-const BEHIND_SECONDS_MAX = 600;
-/** Projectors that store so much at once are catching up. */
-const ROWS_MAX = 20_000;
-/** Changed labels are read this often, and again for a while, because the dictionary of labels follows the listings. */
-const LABELS_MS = 2_000;
-const LABELS_OVERLAP_SECONDS = 30;
-const MARKETS_MAX = 200_000;
-
-/** The memory, and up to where it is exact. */
-type Memory = {
-  readonly cells: LiveCells;
-  /** Of the traders whose cells are being read. */
-  readonly loads: Map<string, Promise<Live>>;
-  readonly tables: Tables;
-  /** All blocks up to this one count, and none after it. */
-  place: Place;
-  /** By the monotonic clock. */
-  followedAtMs: number;
-  labelsAtMs: number;
-};
 
 export type Recent = {
   /** For each window, shortest first, sums over the markets with equal tags. Windows end now. */
@@ -56,128 +27,64 @@ export type Recent = {
   readonly lastTradeAt: number;
 };
 
+export type Holdings = {
+  /** In all markets in which the trader ever traded. */
+  readonly holdings: readonly Holding[];
+  /** Whether these are as of the block that the memory follows. Otherwise, they are newer. */
+  readonly isLive: boolean;
+};
+
 export type LiveTraders = ReturnType<typeof createLiveTraders>;
 
-export function createLiveTraders(options: {
-  readonly reading: Omit<Reading, 'signal'>;
-  readonly states: Pick<ProcessStates, 'of'>;
-  /** Bytes of memory, estimated; 0: all requests are answered by statements. */
-  readonly bytesMax: number;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-  readonly monotonicNow: () => number;
-}) {
-  const { states, bytesMax, monotonicNow } = options;
-  // What is read serves other requests, too, so a client's disconnect must not abort it.
+export function createLiveTraders(
+  options: Omit<LiveOptions, 'reading'> & { readonly reading: Omit<Reading, 'signal'> },
+) {
+  // What is read into memory serves other requests, too, so a client's disconnect must not abort it.
   const reading = { ...options.reading, signal: null };
-  const clock = () => Math.floor(options.now() / 1_000);
-  let memory: Memory | undefined;
-  let following: Promise<void> | undefined;
+  const { current, isValid, clock } = followMemory({ ...options, reading });
 
-  /** The memory as of now; undefined if statements have to answer. */
-  async function current(): Promise<Memory | undefined> {
-    if (bytesMax === 0) return undefined;
-    const isNow = memory?.cells.advance(clock()) ?? false;
-    const ageMs = monotonicNow() - (memory?.followedAtMs ?? 0);
-    if (isNow && ageMs < FOLLOW_MS) return memory;
-    following ??= follow()
-      .catch((error: unknown) => {
-        memory = undefined;
-        // The statements that answer instead find the same outage.
-        if (!(error instanceof Problem)) throw error;
-      })
-      .finally(() => {
-        following = undefined;
-      });
-    // The next request gets an error that nobody waits for.
-    following.catch(() => undefined);
-    if (!isNow || ageMs >= WAIT_MS) await following;
-    return memory;
-  }
-
-  async function follow(): Promise<void> {
-    const place = storedPlace(states, clock());
-    if (place === undefined) memory = undefined;
-    else if (memory === undefined || isPaused(memory, clock())) memory = await begin(place);
-    else if (!(await catchUp(memory, place))) memory = undefined;
-  }
-
-  async function begin(place: Place): Promise<Memory | undefined> {
-    const now = clock();
-    // The clock of the chain is ahead: its newest bookings are in no window yet.
-    if (place.time > now) return undefined;
-    const atMs = monotonicNow();
-    const tables = await readTables(reading);
-    // Replicas of a cluster do not have the same rows at the same time.
-    if (tables.length === 0 || tables.some(({ engine }) => engine !== 'MergeTree'))
-      return undefined;
-    return {
-      cells: new LiveCells({ now, bytesMax }),
-      ...{ loads: new Map(), tables, place, followedAtMs: atMs, labelsAtMs: atMs },
-    };
-  }
-
-  /** Brings the memory to this block and to now. Returns whether it is exact. */
-  async function catchUp(to: Memory, newest: Place): Promise<boolean> {
-    const { cells, place } = to;
-    const atMs = monotonicNow();
-    const isLabelsDue = atMs - to.labelsAtMs >= LABELS_MS;
-    const periods = cells.unread(clock());
-    const [stored, labels, ...leaving] = await Promise.all([
-      newest.block > place.block ? readStored(reading, place, newest.block, ROWS_MAX) : [],
-      isLabelsDue ? readLabels(reading, LABELS_OVERLAP_SECONDS, ROWS_MAX) : [],
-      ...periods.map((period) => (period === undefined ? [] : readPeriod(reading, period))),
-    ]);
-    // After the rows, so that all of them were read from these tables.
-    const isSame = isContinued(to.tables, await readTables(reading));
-    if (!isSame || [stored, labels].some(({ length }) => length === ROWS_MAX)) return false;
-    for (const [window, period] of periods.entries()) {
-      if (period !== undefined) cells.queue(window, period, leaving[window] ?? []);
-    }
-    if (!cells.advance(clock()) || cells.size.markets > MARKETS_MAX) return false;
-    // The clock of the chain may be ahead.
-    const early = stored.find(({ time }) => time > cells.now);
-    const end = early === undefined ? newest : { block: early.block - 1, time: place.time };
-    cells.enter(stored.filter(({ block }) => block <= end.block));
-    if (end.block > place.block) to.place = end;
-    for (const one of labels) cells.relabel(one.conditionId, one);
-    if (isLabelsDue) to.labelsAtMs = atMs;
-    to.followedAtMs = atMs;
-    return true;
-  }
-
-  /** The trader's cells, which others may be waiting for. */
-  async function liveOf({ cells, loads, place }: Memory, trader: string): Promise<Live> {
+  async function cellsOf({ cells, place }: Memory, trader: string): Promise<Live> {
     const known = cells.find(trader);
-    if (known !== undefined) return (await loads.get(trader)) ?? known;
+    if (known !== undefined) return await loaded(known);
     const live = cells.begin(trader);
-    const wanted = { trader, now: cells.now, block: place.block };
-    const loading = readRecent(reading, wanted).then((found) => {
-      cells.fill(live, found);
-      return live;
-    });
-    loads.set(trader, loading);
-    try {
-      return await loading;
-    } catch (error) {
-      cells.drop(trader, live);
-      throw error;
-    } finally {
-      if (loads.get(trader) === loading) loads.delete(trader);
+    const found = readRecent(reading, { trader, now: cells.now, block: place.block });
+    load([live], found, (recent) => cells.fill(live, recent));
+    return await loaded(live, () => cells.drop(trader, live));
+  }
+
+  async function holderOf({ holdings }: Memory, trader: string): Promise<LiveHolder> {
+    const known = holdings.find(trader);
+    if (known !== undefined) return await loaded(known);
+    const holder = holdings.begin(trader);
+    const found = readHoldings(reading, trader, { isOpen: false });
+    load([holder], found, (rows) => holdings.fill(holder, rows));
+    return await loaded(holder, () => holdings.drop(trader, holder));
+  }
+
+  async function marksOf({ holdings }: Memory, conditionIds: readonly string[], trader: string) {
+    const missing = conditionIds.filter((id) => holdings.findMark(id) === undefined);
+    if (missing.length > 0) {
+      const begun = new Map(missing.map((id) => [id, holdings.beginMark(id)] as const));
+      load([...begun.values()], readMarkedOf(reading, missing, trader), (found) => {
+        for (const [id, entry] of begun) holdings.fillMark(entry, found.get(id) ?? NO_MARK);
+      });
+      for (const [id, entry] of begun) await loaded(entry, () => holdings.dropMark(id, entry));
     }
+    const entries = new Map<string, LiveMark>();
+    for (const id of conditionIds) {
+      const entry = holdings.findMark(id);
+      if (entry !== undefined) entries.set(id, await loaded(entry));
+    }
+    return entries;
   }
 
   return {
-    /**
-     * The sums of a trader, only over the markets of a series if there is one. Statements that only this request needs are
-     * those of `own`. Throws Problem 503 if ClickHouse is unavailable.
-     */
+    /** The sums of a trader, only over the markets of a series if there is one. */
     async recent(own: Reading, trader: string, series?: string): Promise<Recent> {
-      const used = await current();
-      const found = used && (await liveOf(used, trader));
-      // What was forgotten meanwhile may be wrong.
+      const memory = await current();
+      const found = memory && (await cellsOf(memory, trader));
       const { pairs, lastTradeAt } =
-        found !== undefined && used === memory
+        found !== undefined && isValid(memory)
           ? found
           : await readRecent(own, { trader, now: clock(), block: NEWEST_BLOCK });
       const all = [...pairs.values()];
@@ -186,20 +93,101 @@ export function createLiveTraders(options: {
       );
       return { windows: sumWindows(counted), lastTradeAt };
     },
+
+    /** What a trader holds and held; undefined without memory. */
+    async holdings(trader: string): Promise<Holdings | undefined> {
+      const memory = await current();
+      const holder = memory && (await holderOf(memory, trader));
+      if (holder === undefined || !isValid(memory)) return undefined;
+      const holdings = [...holder.value.values()];
+      return { holdings, isLive: isAsOf(memory.place.block, holdings) };
+    },
+
+    /** The same, or only what is held now, with the marks of the markets in which shares are held, which are not older. */
+    async positions(
+      own: Reading,
+      trader: string,
+      which: { readonly isOpen: boolean },
+    ): Promise<Holdings & { readonly marks: Marks }> {
+      const memory = await current();
+      const holder = memory && (await holderOf(memory, trader));
+      if (holder !== undefined && isValid(memory)) {
+        const entries = await marksOf(memory, heldIn(holder.value.values()), trader);
+        // From here on, nothing changes until the end.
+        const holdings = [...holder.value.values()];
+        const marked = heldIn(holdings).map((id) => [id, entries.get(id)?.value] as const);
+        const versions = marked.map(([, one]) => one ?? UNKNOWN);
+        if (isValid(memory) && isAsOf(memory.place.block, [...holdings, ...versions])) {
+          const marks = marked.flatMap(([id, one]) => (one?.mark ? [[id, one.mark] as const] : []));
+          return { holdings, marks: new Map(marks), isLive: true };
+        }
+      }
+      const holdings = await readHoldings(own, trader, which);
+      const marks = await readMarkedOf(own, heldIn(holdings), trader);
+      return { holdings, marks: marksIn(marks), isLive: false };
+    },
+
+    /** The marks of some markets of a trader; of what was read before, if that was live. */
+    async marks(
+      own: Reading,
+      conditionIds: readonly string[],
+      { trader, isLive }: { readonly trader: string; readonly isLive: boolean },
+    ): Promise<Marks> {
+      const memory = isLive ? await current() : undefined;
+      const entries = memory && (await marksOf(memory, conditionIds, trader));
+      return entries !== undefined && isValid(memory) && entries.size === conditionIds.length
+        ? marksIn([...entries].map(([id, { value }]) => [id, value] as const))
+        : await readMarks(own, conditionIds);
+    },
   };
 }
 
-/** The block up to which all projectors have stored everything; undefined if it is unknown or old. */
-function storedPlace(states: Pick<ProcessStates, 'of'>, now: number): Place | undefined {
-  const all = states.of('projector');
-  const block = Math.min(...all.map((one) => one.block ?? -1));
-  const time = Math.min(...all.map(({ reached }) => reached));
-  return block >= 0 && now - time <= BEHIND_SECONDS_MAX ? { block, time } : undefined;
+/** What is being read for an entry counts for all who wait for it. */
+function load<Found>(
+  entries: readonly { loaded: Promise<void> | undefined }[],
+  reading: Promise<Found>,
+  fill: (found: Found) => void,
+): void {
+  const loading = reading.then((found) => {
+    fill(found);
+    for (const entry of entries) entry.loaded = undefined;
+  });
+  for (const entry of entries) entry.loaded = loading;
 }
 
-/** Whether the clock jumped, or nobody asked for a while. */
-function isPaused({ cells }: Memory, now: number): boolean {
-  return now < cells.now || now - cells.now > PAUSE_SECONDS_MAX;
+/** Resolves when the entry is complete; calls `drop` if it could not be read. */
+async function loaded<Entry extends { readonly loaded: Promise<void> | undefined }>(
+  entry: Entry,
+  drop: () => void = () => undefined,
+): Promise<Entry> {
+  try {
+    await entry.loaded;
+  } catch (error) {
+    drop();
+    throw error;
+  }
+  return entry;
+}
+
+type Marks = ReadonlyMap<string, Mark>;
+
+const NO_MARK = { mark: undefined, version: 0 };
+/** Newer than every block. */
+const UNKNOWN = { version: Number.MAX_SAFE_INTEGER };
+
+function marksIn(marked: Iterable<readonly [string, Marked]>): Marks {
+  return new Map([...marked].flatMap(([id, { mark }]) => (mark ? [[id, mark] as const] : [])));
+}
+
+function heldIn(holdings: Iterable<Holding>): string[] {
+  return [...holdings].filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
+}
+
+/** The marks of these markets of a trader; of all the trader's markets if these are many. */
+async function readMarkedOf(own: Reading, conditionIds: readonly string[], trader: string) {
+  return await (conditionIds.length > KEYS_MAX
+    ? readMarksOfTrader(own, trader)
+    : readMarked(own, conditionIds));
 }
 
 async function readRecent(own: Reading, wanted: Parameters<typeof readPairs>[1]) {
@@ -215,8 +203,8 @@ FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
 /** Time of a trader's newest fill, seconds since the epoch; 0 without a fill. */
-async function readNewest(reading: Reading, trader: string): Promise<number> {
+async function readNewest(own: Reading, trader: string): Promise<number> {
   const parameters = { trader: new Bytes(trader) };
-  const [activity] = await read(reading, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
+  const [activity] = await read(own, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
   return activity?.newest ?? 0;
 }

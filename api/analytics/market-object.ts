@@ -9,6 +9,7 @@ import { Problem } from '../http/errors.ts';
 import type { MarketKey } from '../http/parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
+import type { Mark } from './marks.ts';
 import type { Listing, ListingKey } from './metadata-cache.ts';
 import { FEW_ROWS, newestBy, read, readByIds } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
@@ -37,6 +38,15 @@ export async function readResolutions(
   const statement = { sql: RESOLUTIONS_SQL, list: 'conditions', row: ResolutionRow };
   const rows = await readByIds(call, statement, conditionIds);
   return newestBy(rows, (row) => row.condition_id);
+}
+
+/** The mark of a resolved market is its resolution. */
+export function resolutionOf(conditionId: string, mark: Mark | undefined): Resolution | undefined {
+  if (mark?.source !== 'resolution') return undefined;
+  return {
+    ...{ condition_id: conditionId, resolved_at: mark.time },
+    ...{ payout_0: mark.usdc, payout_1: mark.shares - mark.usdc },
+  };
 }
 
 /** A placeholder for the listing of a market that is not listed yet. */

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { floored, isoSecond, MICRO, price, safeInteger } from './format.ts';
 import { FEW_ROWS, type Reading, read } from './query.ts';
-import { boolean, hexText, int, rowOf, seconds } from './rows.ts';
+import { boolean, count, hexText, int, rowOf, seconds } from './rows.ts';
 import { time } from './schemas.ts';
 
 /** `shares` shares of outcome 0 are worth `usdc`. This is a fraction, because a rounded price would not value a position exactly. */
@@ -19,6 +19,9 @@ export type Mark = {
   /** Micro-shares; 0 for a resolution that pays nothing. */
   readonly shares: bigint;
 };
+
+/** A mark with its place in the chain, a version as in `position` of trader_markets; 0 without a mark. */
+export type Marked = { readonly mark: Mark | undefined; readonly version: number };
 
 /** The basis of prices. */
 type Fraction = Pick<Mark, 'usdc' | 'shares'>;
@@ -66,34 +69,53 @@ export function valueSql(outcome: string, shares: string, usdc: string, whole: s
   return `toInt64(intDivOrZero(${worth} AS worth, ${whole}) - (worth < 0 AND moduloOrZero(worth, ${whole}) != 0))`;
 }
 
-const MarkRow = rowOf({ conditionId: hexText('condition_id'), ...markColumns });
+const MarkRow = rowOf({
+  conditionId: hexText('condition_id'),
+  version: count('if(mark.1, mark.2 * 2097152, mark.2)'),
+  ...markColumns,
+});
 
 /** The marks of these markets by condition id. A market that was neither matched nor resolved has none. */
 export async function readMarks(
   call: Reading,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Mark>> {
-  if (conditionIds.length === 0) return new Map();
+  const marked = await readMarked(call, conditionIds);
+  return new Map([...marked].map(([id, { mark }]) => [id, mark] as const));
+}
+
+/** The same with their places in the chain. */
+export async function readMarked(call: Reading, conditionIds: readonly string[]) {
+  if (conditionIds.length === 0) return new Map<string, MarkAt>();
   const conditions = new Bytes(conditionIds);
   return await readMarksOf(call, '{conditions:Array(FixedString(32))}', { conditions });
 }
 
+type MarkAt = Marked & { readonly mark: Mark };
+
+/** The marks of all markets in which a trader ever traded. */
+export async function readMarksOfTrader(call: Reading, trader: string) {
+  return await readMarksOf(call, TRADED_MARKETS, { trader: new Bytes(trader) });
+}
+
 /** The marks of the markets that `conditions` (an expression after IN with these parameters) selects. */
-export async function readMarksOf(
+async function readMarksOf(
   call: Reading,
   conditions: string,
   parameters: Readonly<Record<string, Bytes>>,
-): Promise<ReadonlyMap<string, Mark>> {
+): Promise<ReadonlyMap<string, MarkAt>> {
   const sql = `SELECT ${MarkRow.columns} FROM ${marksSql(conditions)} ${FEW_ROWS}`;
   const rows = await read(call, { sql, parameters, row: MarkRow });
-  return new Map(rows.map((row) => [row.conditionId, markOf(row)] as const));
+  return new Map(
+    rows.map((row) => [row.conditionId, { mark: markOf(row), version: row.version }] as const),
+  );
 }
 
 /** The markets in which a trader ever traded, for an expression after IN with the parameter `trader`. */
 export const TRADED_MARKETS =
   '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
 /** More keys would make the URL of a statement too long. */
-const KEYS_MAX = 200;
+export const KEYS_MAX = 200;
 
 /** Selects these markets of a trader by key, or all markets of the trader if that would be too many keys. */
 export function marketsOf(trader: Bytes, conditionIds: readonly string[]) {

@@ -1,7 +1,7 @@
 /**
- * `GET /v2/traders/:address/positions`: a trader's positions with cost and value at the marks. One statement reads all
- * positions and another the marks of the open ones, which together take half the time of a join. Then the page is
- * selected, and its listings and settlements are read.
+ * `GET /v2/traders/:address/positions`: a trader's positions with cost and value at the marks. Positions and the marks of the
+ * open ones are live or read by two statements, which together take half the time of a join. Then the page is selected, and
+ * its listings and settlements are read.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -10,32 +10,24 @@ import { address, integer, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
-import { NEXT_CURSOR, pageOf } from './keyset.ts';
-import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
+import type { Holding } from './holdings.ts';
+import { behindCursor, NEXT_CURSOR, pageOf } from './keyset.ts';
+import { MarketV2, marketV2, resolutionOf, unlisted, withTokens } from './market-object.ts';
 import { hasMarketWords, hasWords, marketWords, wordParameters } from './market-words.ts';
-import {
-  type Mark,
-  marketsOf,
-  markPrice,
-  newestHeld,
-  readMarks,
-  readMarksOf,
-  TRADED_MARKETS,
-  valueAt,
-} from './marks.ts';
-import { FEW_ROWS, read } from './query.ts';
-import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
+import { type Mark, markPrice, newestHeld, TRADED_MARKETS, valueAt } from './marks.ts';
+import { read } from './query.ts';
+import { hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
 import { amount, count, outcomeIndex, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
-/** The condition of each status. */
+/** Which holdings have each status. */
 const STATUSES = {
-  open: 'HAVING shares > 0',
-  resolved: 'HAVING shares = 0 AND settled > 0',
-  all: '',
-} as const;
+  open: ({ shares }) => shares > 0n,
+  resolved: ({ shares, settled }) => shares === 0n && settled > 0,
+  all: () => true,
+} as const satisfies Record<string, (holding: Holding) => boolean>;
 
 /** The sort key of each order. */
 const SORTS = {
@@ -62,23 +54,9 @@ const Parameters = z.object({
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum entries per page'),
   cursor: positionCursor.parameter,
 });
-type Input = z.output<typeof Parameters>;
-
-/** Columns that `holdingsSql` selects in addition to trader and condition_id. */
-const HoldingRow = rowOf({
-  conditionId: hexText('condition_id'),
-  outcome: typed('outcome', z.literal([0, 1])),
-  shares: int('shares'),
-  cost: int('cost_basis'),
-  fees: int('open_fees'),
-  realised: int('realised'),
-  firstAt: seconds('first_at'),
-  lastAt: seconds('last_at'),
-  settled: counted('settled'),
-});
 
 /** Sums and holdings in each market of `traders` (an expression after IN). */
-export function holdingsSql(traders: string, having = ''): string {
+export function holdingsSql(traders: string): string {
   return `(
   SELECT
     trader,
@@ -94,13 +72,9 @@ export function holdingsSql(traders: string, having = ''): string {
   FROM trader_markets
   WHERE trader IN ${traders}
   GROUP BY trader, condition_id
-  ${having}
 )`;
 }
 
-const TRADER = '({trader:FixedString(20)})';
-
-type Holding = RowOf<typeof HoldingRow>;
 /** A holding, at the mark of its market. */
 type Valued = Holding & { readonly value: bigint; readonly unrealised: bigint };
 
@@ -109,14 +83,6 @@ function valued(holding: Holding, mark: Mark | undefined): Valued {
   const paid = holding.cost + holding.fees;
   const value = mark === undefined ? paid : valueAt(mark, holding);
   return { ...holding, value, unrealised: value - paid };
-}
-
-/** The marks of open positions. Closed positions need marks only on the page. */
-async function readHeldMarks(call: Call, address: string, holdings: readonly Holding[]) {
-  const held = holdings.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
-  if (held.length === 0) return new Map<string, Mark>();
-  const { markets, keys } = marketsOf(new Bytes(address), held);
-  return await readMarksOf(call, markets, keys);
 }
 
 const ConditionRow = rowOf({ conditionId: hexText('condition_id') });
@@ -246,34 +212,38 @@ repeated. Ties are ordered by condition id. The list of an unknown address is em
   keep: SHARED_BRIEFLY,
   async run(call: Call, input) {
     const { address, status } = input;
-    const sql = `SELECT ${HoldingRow.columns} FROM ${holdingsSql(TRADER, STATUSES[status])} ${FEW_ROWS}`;
-    const [holdings, found] = await Promise.all([
-      read(call, { sql, parameters: { trader: new Bytes(address) }, row: HoldingRow }),
+    const [{ holdings: all, marks: heldMarks, isLive }, found] = await Promise.all([
+      call.traders.positions(call, address, { isOpen: status === 'open' }),
       readMarketsWith(call, address, input.q),
     ]);
-    const [heldMarks, isMatch] = await Promise.all([
-      // Read after the positions, because resolutions are stored before the settlements that they cause.
-      readHeldMarks(call, address, holdings),
-      matchOf(
-        call,
-        holdings.filter(({ conditionId }) => found?.has(conditionId)),
-        input.q,
-      ),
-    ]);
+    const holdings = all.filter(STATUSES[status]);
+    const isMatch = await matchOf(
+      call,
+      holdings.filter(({ conditionId }) => found?.has(conditionId)),
+      input.q,
+    );
     const positions = holdings.map((holding) =>
       valued(holding, heldMarks.get(holding.conditionId)),
     );
     const matching = positions.filter(isMatch);
     const { page, next_cursor } = pageOf(
-      behindCursor(matching, input),
+      behindCursor(
+        matching.map((one) => ({ ...one, figure: SORTS[input.sort_by](one) })),
+        input.order,
+        input.cursor && {
+          figure: BigInt(input.cursor.cursor_figure),
+          conditionId: `0x${input.cursor.cursor_condition}`,
+        },
+      ),
       input.limit,
       positionCursor,
     );
     const conditionIds = page.map(({ conditionId }) => conditionId);
     const [marks, listings, settlements] = await Promise.all([
-      readMarks(
+      call.traders.marks(
         call,
         conditionIds.filter((id) => !heldMarks.has(id)),
+        { trader: address, isLive },
       ),
       readListings(call, conditionIds),
       readSettlements(call, address, page),
@@ -297,27 +267,6 @@ repeated. Ties are ordered by condition id. The list of an unknown address is em
   },
 });
 
-/** The positions of this page and later ones. Greatest first, then by condition id; `asc` is the reverse. */
-function behindCursor(positions: readonly Valued[], { cursor, order, sort_by }: Input) {
-  type Entry = { readonly figure: bigint; readonly conditionId: string };
-  const direction = order === 'desc' ? 1 : -1;
-  const compared = (one: Entry, other: Entry) =>
-    direction * (compare(other.figure, one.figure) || compare(one.conditionId, other.conditionId));
-  const last = cursor && {
-    figure: BigInt(cursor.cursor_figure),
-    conditionId: `0x${cursor.cursor_condition}`,
-  };
-  return positions
-    .map((position) => ({ ...position, figure: SORTS[sort_by](position) }))
-    .filter((entry) => last === undefined || compared(entry, last) > 0)
-    .toSorted(compared);
-}
-
-function compare<T extends bigint | string>(one: T, other: T): number {
-  if (one === other) return 0;
-  return one < other ? -1 : 1;
-}
-
 function totalsOf(positions: readonly Valued[]) {
   const sum = (name: 'value' | 'cost' | 'fees' | 'unrealised' | 'realised') =>
     safeInteger(positions.reduce((total, position) => total + position[name], 0n));
@@ -339,15 +288,6 @@ async function readListings(call: Call, conditionIds: readonly string[]) {
     call,
     conditionIds.map((id) => found.get(id) ?? unlisted(id)),
   );
-}
-
-/** The mark of a resolved market is its resolution. */
-function resolutionOf(conditionId: string, mark: Mark | undefined): Resolution | undefined {
-  if (mark?.source !== 'resolution') return undefined;
-  return {
-    ...{ condition_id: conditionId, resolved_at: mark.time },
-    ...{ payout_0: mark.usdc, payout_1: mark.shares - mark.usdc },
-  };
 }
 
 async function readSettlements(

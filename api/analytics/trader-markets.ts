@@ -14,7 +14,7 @@ import { type Call, SHARED } from './call.ts';
 import { marketCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
-import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
+import { behindCursor, keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import {
   MarketV1,
   MarketV2,
@@ -22,6 +22,7 @@ import {
   marketV2,
   type Resolution,
   readResolutions,
+  resolutionOf,
   unlisted,
   withTokens,
 } from './market-object.ts';
@@ -184,24 +185,80 @@ export const traderMarketsV2 = endpoint({
   },
 });
 
-async function readHistory<Money>(call: Call, input: Input, shown: (amount: bigint) => Money) {
+type Entry = {
+  readonly conditionId: string;
+  readonly pnl: bigint;
+  readonly cost: bigint;
+  readonly volume: bigint;
+  readonly lastTradeAt: number;
+};
+/** Of a page and the row beyond it, and the number of all. */
+type Listed = {
+  readonly rows: readonly Entry[];
+  readonly total: number;
+  readonly resolutionsOf: (
+    conditionIds: readonly string[],
+  ) => Promise<ReadonlyMap<string, Resolution>>;
+};
+
+/** All markets of a trader are live; a statement selects the resolved ones. */
+async function listed(call: Call, input: Input): Promise<Listed> {
+  const trader = input.address;
+  const found = input.is_active === undefined ? await call.traders.holdings(trader) : undefined;
+  if (found === undefined) return await readListed(call, input);
+  const { holdings, isLive } = found;
+  const last = input.cursor && {
+    figure: input.cursor.cursor_time,
+    conditionId: `0x${input.cursor.cursor_condition}`,
+  };
+  const behind = behindCursor(
+    holdings.map((one) => ({ ...one, figure: one.lastAt })),
+    input.order,
+    last,
+  );
+  return {
+    total: holdings.length,
+    rows: behind.slice(input.offset, input.offset + input.limit + 1).map((one) => ({
+      ...{ conditionId: one.conditionId, pnl: one.realised, cost: one.realisedCost },
+      ...{ volume: one.volume, lastTradeAt: one.lastAt },
+    })),
+    async resolutionsOf(conditionIds) {
+      const marks = await call.traders.marks(call, conditionIds, { trader, isLive });
+      const resolutions = [...marks].map(([id, mark]) => [id, resolutionOf(id, mark)] as const);
+      return new Map(resolutions.flatMap(([id, found]) => (found ? [[id, found] as const] : [])));
+    },
+  };
+}
+
+async function readListed(call: Call, input: Input): Promise<Listed> {
   const trader = new Bytes(input.address);
   const parameters = { trader, offset: input.offset, ...pageParameters(input) };
   const rows = await read(call, { sql: pageStatement(input), parameters, row: Row });
+  const total = input.cursor === undefined ? rows[0]?.total : undefined;
+  const [counted] =
+    total === undefined
+      ? await read(call, { sql: countStatement(input), parameters, row: CountRow })
+      : [];
+  return {
+    rows,
+    total: total ?? counted?.total_count ?? 0,
+    resolutionsOf: async (conditionIds) =>
+      input.is_active ? NO_RESOLUTIONS : await readResolutions(call, conditionIds),
+  };
+}
+
+async function readHistory<Money>(call: Call, input: Input, shown: (amount: bigint) => Money) {
+  const { rows, total, resolutionsOf } = await listed(call, input);
   const { page, next_cursor } = pageOf(rows, input.limit, marketCursor);
-  const known = input.cursor === undefined ? page[0]?.total : undefined;
   const conditionIds = page.map((entry) => entry.conditionId);
-  const [listings, resolutions, orders, [counted]] = await Promise.all([
+  const [listings, resolutions, orders] = await Promise.all([
     call.metadata.listings(conditionIds),
-    input.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
-    input.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
-    known === undefined
-      ? read(call, { sql: countStatement(input), parameters, row: CountRow })
-      : [{ total_count: known }],
+    resolutionsOf(conditionIds),
+    input.include_orders ? readOrders(call, new Bytes(input.address), conditionIds) : NO_ORDERS,
   ]);
   return {
     next_cursor,
-    total_count: counted?.total_count ?? 0,
+    total_count: total,
     entries: page.map(({ conditionId, cost, lastTradeAt, pnl, volume }) => ({
       figures: {
         pnl: shown(pnl),

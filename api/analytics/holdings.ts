@@ -1,0 +1,50 @@
+/** What a trader holds in each market, with the trader's sums there over all time. */
+import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { newestHeld } from './marks.ts';
+import { FEW_ROWS, type Reading, read } from './query.ts';
+import { count, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
+
+const HoldingRow = rowOf({
+  conditionId: hexText('condition_id'),
+  /** Place in the chain of the newest booking, which says what is held. */
+  version: count('max(position.version)'),
+  outcome: typed(newestHeld('outcome'), z.literal([0, 1])),
+  shares: int(newestHeld('shares')),
+  cost: int(newestHeld('cost_basis')),
+  fees: int(newestHeld('open_fees')),
+  realised: int('sum(realised_pnl)'),
+  realisedCost: int('sum(realised_cost)'),
+  volume: int('sum(maker_volume + taker_volume)'),
+  firstAt: seconds('min(first_trade_at)'),
+  lastAt: seconds('max(last_trade_at)'),
+  settled: count('sum(settlements)'),
+});
+export type Holding = RowOf<typeof HoldingRow>;
+
+/** Of all markets of the trader, or of those in which shares are held. Throws Problem 503 if ClickHouse is unavailable. */
+export async function readHoldings(
+  reading: Reading,
+  trader: string,
+  { isOpen }: { readonly isOpen: boolean },
+): Promise<readonly Holding[]> {
+  const sql = `
+SELECT ${HoldingRow.columns}
+FROM trader_markets
+WHERE trader = {trader:FixedString(20)}
+GROUP BY condition_id
+${isOpen ? `HAVING ${newestHeld('shares')} > 0` : ''}
+${FEW_ROWS}`;
+  return await read(reading, {
+    sql,
+    parameters: { trader: new Bytes(trader) },
+    row: HoldingRow,
+  });
+}
+
+/** Block of the booking with this version, `(block · 2^20 + log) · 2 + (1 for a settlement)`. */
+export const blockOf = (version: number) => Math.floor(version / 2 ** 21);
+
+/** Version of a booking. */
+export const versionOf = (block: number, log: number, isFill: boolean) =>
+  (block * 2 ** 20 + log) * 2 + (isFill ? 0 : 1);

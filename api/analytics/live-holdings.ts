@@ -1,0 +1,174 @@
+/**
+ * Holdings of the traders who were asked for, and marks of the markets that they need, in memory. What is read may be newer
+ * than the block up to which bookings were followed, so a booking counts only if it is newer than what is known. This file
+ * neither reads nor waits; live-traders.ts does.
+ */
+import { LRUCache } from 'lru-cache';
+import { blockOf, type Holding, versionOf } from './holdings.ts';
+import type { Marked } from './marks.ts';
+
+/** Bytes of memory, estimated on the safe side. */
+const TRADER_BYTES = 1_000;
+const HOLDING_BYTES = 700;
+const MARKS_MAX = 50_000;
+
+/** What a booking says of holdings and marks. Amounts are in micro-units, times in seconds since the epoch. */
+export type Change = {
+  readonly trader: string;
+  readonly conditionId: string;
+  readonly block: number;
+  readonly log: number;
+  readonly time: number;
+  readonly isFill: boolean;
+  readonly isTaker: boolean;
+  readonly outcome: 0 | 1;
+  readonly shares: bigint;
+  readonly usdc: bigint;
+  readonly pnl: bigint;
+  readonly cost: bigint;
+  readonly heldOutcome: 0 | 1;
+  readonly heldShares: bigint;
+  readonly heldCost: bigint;
+  readonly heldFees: bigint;
+};
+
+/** A value that is in memory, or is being read. */
+type Entry<Value> = {
+  value: Value;
+  /** What happens while it is being read. It counts afterwards. */
+  waiting: (() => void)[] | undefined;
+  /** Settles when it was read. */
+  loaded: Promise<void> | undefined;
+};
+export type LiveHolder = Entry<Map<string, Holding>>;
+export type LiveMark = Entry<Marked>;
+
+export class LiveHoldings {
+  readonly #traders: LRUCache<string, LiveHolder>;
+  readonly #marks = new LRUCache<string, LiveMark>({ max: MARKS_MAX });
+
+  constructor({ bytesMax }: { readonly bytesMax: number }) {
+    this.#traders = new LRUCache({
+      maxSize: bytesMax,
+      sizeCalculation: ({ value }) => TRADER_BYTES + value.size * HOLDING_BYTES,
+    });
+  }
+
+  /** The trader, if there is room and it was asked for before. */
+  find(trader: string): LiveHolder | undefined {
+    const known = this.#traders.get(trader);
+    // It may have grown.
+    if (known !== undefined) this.#traders.set(trader, known);
+    return known;
+  }
+
+  /** Begins to follow a trader, whose holdings the caller reads from now on. */
+  begin(trader: string): LiveHolder {
+    const holder: LiveHolder = { value: new Map(), waiting: [], loaded: undefined };
+    this.#traders.set(trader, holder);
+    return holder;
+  }
+
+  /** Sets what was read. */
+  fill(holder: LiveHolder, holdings: readonly Holding[]): void {
+    for (const one of holdings) holder.value.set(one.conditionId, one);
+    settle(holder);
+  }
+
+  findMark(conditionId: string): LiveMark | undefined {
+    return this.#marks.get(conditionId);
+  }
+
+  beginMark(conditionId: string): LiveMark {
+    const value = { mark: undefined, version: 0 };
+    const entry: LiveMark = { value, waiting: [], loaded: undefined };
+    this.#marks.set(conditionId, entry);
+    return entry;
+  }
+
+  fillMark(entry: LiveMark, marked: Marked): void {
+    entry.value = marked;
+    settle(entry);
+  }
+
+  /** Stops following a trader whose holdings could not be read. */
+  drop(trader: string, holder: LiveHolder): void {
+    if (this.#traders.peek(trader) === holder) this.#traders.delete(trader);
+  }
+
+  dropMark(conditionId: string, entry: LiveMark): void {
+    if (this.#marks.peek(conditionId) === entry) this.#marks.delete(conditionId);
+  }
+
+  /** Adds bookings that were stored, in the order of the chain. */
+  enter(changes: readonly Change[]): void {
+    for (const change of changes) {
+      const holder = this.#traders.peek(change.trader);
+      if (holder !== undefined) apply(holder, () => book(holder.value, change));
+      if (!change.isTaker || change.shares === 0n) continue;
+      this.#mark(change.conditionId, {
+        version: versionOf(change.block, change.log, true),
+        mark: {
+          source: 'last_match',
+          time: change.time,
+          usdc: change.outcome === 0 ? change.usdc : change.shares - change.usdc,
+          shares: change.shares,
+        },
+      });
+    }
+  }
+
+  /** Marks a resolved market with its payout: `shares` shares of outcome 0 are worth `usdc`. */
+  resolve(resolved: Pick<Change, 'conditionId' | 'block' | 'time' | 'usdc' | 'shares'>): void {
+    const { conditionId, block, ...payout } = resolved;
+    const mark = { source: 'resolution', ...payout } as const;
+    this.#mark(conditionId, { mark, version: versionOf(block, 0, true) });
+  }
+
+  /** A resolution replaces any match, and only a newer match replaces a match. */
+  #mark(conditionId: string, marked: Marked): void {
+    const entry = this.#marks.peek(conditionId);
+    if (entry === undefined) return;
+    apply(entry, () => {
+      const { mark, version } = entry.value;
+      const isResolved = mark?.source === 'resolution';
+      if (marked.mark?.source === 'resolution' || (!isResolved && marked.version > version)) {
+        entry.value = marked;
+      }
+    });
+  }
+}
+
+/** Whether none of these is newer than the block. */
+export function isAsOf(block: number, all: readonly { readonly version: number }[]): boolean {
+  return all.every(({ version }) => blockOf(version) <= block);
+}
+
+function apply(entry: LiveHolder | LiveMark, change: () => void): void {
+  if (entry.waiting === undefined) change();
+  else entry.waiting.push(change);
+}
+
+function settle(entry: LiveHolder | LiveMark): void {
+  const { waiting = [] } = entry;
+  entry.waiting = undefined;
+  for (const change of waiting) change();
+}
+
+function book(holdings: Map<string, Holding>, change: Change): void {
+  const version = versionOf(change.block, change.log, change.isFill);
+  const before = holdings.get(change.conditionId);
+  if (before !== undefined && before.version >= version) return;
+  const { conditionId, isFill, time } = change;
+  holdings.set(conditionId, {
+    ...{ conditionId, version },
+    ...{ outcome: change.heldOutcome, shares: change.heldShares },
+    ...{ cost: change.heldCost, fees: change.heldFees },
+    realised: (before?.realised ?? 0n) + change.pnl,
+    realisedCost: (before?.realisedCost ?? 0n) + change.cost,
+    volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
+    firstAt: before?.firstAt ?? time,
+    lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
+    settled: (before?.settled ?? 0) + (isFill ? 0 : 1),
+  });
+}
