@@ -1,12 +1,11 @@
 /**
  * `/openapi.json` is the OpenAPI document in version 3.1, which generators read; `/openapi-3.2.json` also describes the events
- * of streams. `/docs` is its viewer, the Scalar API reference, served from its npm package. `/docs/streams` and so on are the
+ * of streams. `/docs` is its viewer, the Scalar API reference. `/docs/streams` and so on are the
  * guides as HTML, `/docs/streams.md` as Markdown, and `/llms.txt` is a summary for language models (llmstxt.org). The viewer
  * loads nothing from other hosts: its fonts, telemetry, proxy and agent are switched off, and the Content-Security-Policy
  * allows no other origin. No path needs a key.
  */
 import { readFileSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
 import { asDocument, type Mount } from '../../api/http/mount.ts';
 import { Encoded, privateFor, send } from '../../api/http/response.ts';
@@ -19,9 +18,8 @@ import { asset, htmlPage, STYLE, sends } from './html.ts';
 
 const MAX_AGE_SECONDS = 300;
 
-/** The package's entry point. The bundle for browsers is next to it. */
-const PACKAGE = import.meta.resolve('@scalar/api-reference');
-const { version } = JSON.parse(await readFile(new URL('../package.json', PACKAGE), 'utf8'));
+const VIEWER = import.meta.resolve('@scalar/fastify-api-reference');
+const { version } = JSON.parse(readFileSync(new URL('../package.json', VIEWER), 'utf8'));
 
 /** The name contains the version, so that browsers may cache the file forever. */
 const VIEWER_PATH = `/assets/api-reference-${version}.js`;
@@ -71,12 +69,32 @@ const docsHandler: RequestHandler = async (request, response) => {
   await send(request, response, DOCS);
 };
 
-/** Serves the viewer's script, which is read and compressed on first use. */
+/** Serves the viewer's script, which is loaded and compressed on first use. */
 const viewerHandler: RequestHandler = async (request, response, next) => {
-  viewer ??= readFile(new URL('browser/standalone.js', PACKAGE)).then((bytes) =>
-    sends('js', bytes),
-  );
+  viewer ??= viewerScript().then((script) => sends('js', Buffer.from(script)));
   await (await viewer)(request, response, next);
+};
+
+/**
+ * The script that Scalar's plugin for Fastify would serve. That package contains the viewer as one file; `@scalar/api-reference`
+ * has the same file, and 250 packages that we do not need.
+ */
+async function viewerScript(): Promise<string> {
+  const { default: plugin } = await import('@scalar/fastify-api-reference');
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const reply = { header: () => reply, send: resolve };
+  const route = ({ url, handler }: FastifyRoute) => {
+    if (url.endsWith('.js')) handler(undefined, reply);
+  };
+  const options = { configuration: { url: '/openapi.json' } };
+  plugin({ route }, options, () => reject(new Error('the viewer has no script')));
+  return promise;
+}
+
+/** What we use of the routes that the plugin registers. */
+type FastifyRoute = {
+  readonly url: string;
+  handler(request: undefined, reply: { header(): unknown; send(body: string): void }): unknown;
 };
 
 /** A guide at both of its paths. A browser that asks for the Markdown, for example by an old link, gets the HTML. */
