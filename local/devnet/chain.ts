@@ -11,11 +11,16 @@ import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import type { Hex } from 'viem';
 import { kill, readText, runs } from '../lock.ts';
 import { isPortTaken } from '../ports.ts';
 import { CHAIN_ID } from './contracts.ts';
 import { openGate } from './gate.ts';
 import { Rpc } from './rpc.ts';
+
+const unzip = promisify(gunzip);
 
 type ChainOptions = {
   /** Names the socket and the file with anvil's process id. */
@@ -131,6 +136,23 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
       await exited;
     },
   };
+}
+
+/** The state at the head, with all blocks and transactions, as `loadState` and `dumpState` have it. */
+export async function stateOf(rpc: Rpc): Promise<Buffer> {
+  const zipped = await rpc.call<Hex>('anvil_dumpState');
+  return unzip(Buffer.from(zipped.slice(2), 'hex'));
+}
+
+/**
+ * Loads what anvil has into an empty chain. anvil computes other state roots for accounts that it loaded than for those that
+ * it created: storage that was only read counts, too. So without this, a chain that is loaded later would not continue with
+ * the same hashes.
+ */
+export async function reload(rpc: Rpc): Promise<void> {
+  const state = await rpc.call<Hex>('anvil_dumpState');
+  await rpc.call('anvil_reset');
+  await rpc.call('anvil_loadState', state);
 }
 
 /**

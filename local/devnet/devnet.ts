@@ -10,10 +10,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
 import { z } from 'zod';
 import { readJson } from '../lock.ts';
-import { type Chain, startChain } from './chain.ts';
+import { type Chain, reload, startChain, stateOf } from './chain.ts';
 import { deploy } from './contracts.ts';
 import { startGamma } from './gamma.ts';
-import { writeHistory } from './history.ts';
+import { blocksMax, writeHistory } from './history.ts';
 import { Journal, type Replayer } from './journal.ts';
 import { tradeLive } from './live.ts';
 import type { Rpc } from './rpc.ts';
@@ -91,8 +91,8 @@ const EXIT_NEWS_MS = 500;
 /** Starts everything and reports `ready`. The directory must exist. */
 export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
   const origin = readOrigin(options);
-  const { chain, journal, hasHistory } = await openChain(origin, options);
-  const world = await recallWorld(chain.rpc, origin);
+  const { chain, journal, hasHistory, made } = await openChain(origin, options);
+  const world = made ?? (await recallWorld(chain.rpc, origin));
   const { seed } = origin;
   const gamma = await startGamma({ world, seed, port: options.gammaPort });
   const stopping = new AbortController();
@@ -130,11 +130,12 @@ type RecordedChain = {
   readonly journal: Journal;
   /** Whether the blocks of the history are in anvil's memory. */
   readonly hasHistory: boolean;
+  /** The world of a history that was written just now. */
+  readonly made: World | undefined;
 };
 
 /** Starts a chain with its whole history. */
-async function openChain(made: Origin, options: DevnetOptions): Promise<RecordedChain> {
-  let origin = made;
+async function openChain(origin: Origin, options: DevnetOptions): Promise<RecordedChain> {
   const { directory, rpcPort: port, dropping } = options;
   const { genesisTime } = origin;
   const replayer: Replayer = async (loadState, dumpState, use) => {
@@ -151,24 +152,20 @@ async function openChain(made: Origin, options: DevnetOptions): Promise<Recorded
     dropping === undefined ? undefined : replayer,
     dropping?.segmentBlocks,
   );
-  if (origin.historyBlock === undefined) journal.clear();
-  const stateFile = join(directory, 'chain.json');
-  if (origin.historyBlock === undefined) {
-    const dumpState = `${stateFile}.new`;
-    const making = await startChain({ stateFile, port: 0, genesisTime, dumpState });
-    await makeHistory(making.rpc, origin, options);
-    const historyBlock = await headOf(making.rpc);
-    await making.stop();
-    await journal.beginWith(dumpState, historyBlock);
-    origin = { ...origin, historyBlock };
-    writeOrigin(options, origin);
-  }
-  const hasHistory = journal.base === origin.historyBlock;
-  const historyBlocks = hasHistory ? journal.base : 0;
+  const isNew = origin.historyBlock === undefined;
+  if (isNew) journal.clear();
+  const hasHistory = isNew || journal.base === origin.historyBlock;
+  const historyBlocks = hasHistory ? (origin.historyBlock ?? blocksMax(origin.historyMatches)) : 0;
+  let made: World | undefined;
   const chain = await startChain({
-    ...{ stateFile, port, genesisTime, loadState: journal.state },
+    ...{ stateFile: join(directory, 'chain.json'), port, genesisTime, loadState: journal.state },
     prepare: async (rpc) => {
-      await journal.replay(rpc);
+      if (isNew) {
+        made = await makeHistory(rpc, origin, options);
+        const historyBlock = await headOf(rpc);
+        await journal.beginWith(await stateOf(rpc), historyBlock);
+        writeOrigin(options, { ...origin, historyBlock });
+      } else await journal.replay(rpc);
       // anvil's clock starts at the genesis.
       const { timestamp } = await rpc.call<{ timestamp: Hex }>(
         ...(['eth_getBlockByNumber', 'latest', false] as const),
@@ -180,7 +177,7 @@ async function openChain(made: Origin, options: DevnetOptions): Promise<Recorded
     },
     keepBlocks: dropping && historyBlocks + dropping.keepBlocks,
   });
-  return { chain, journal, hasHistory };
+  return { chain, journal, hasHistory, made };
 }
 
 type Recorder = {
@@ -195,7 +192,7 @@ type Recorder = {
 };
 
 function recorderOf(
-  { chain, journal, hasHistory }: RecordedChain,
+  { chain, journal, hasHistory }: Omit<RecordedChain, 'made'>,
   { report, dropping }: DevnetOptions,
   signal: AbortSignal,
 ): Recorder {
@@ -245,10 +242,12 @@ function recorderOf(
   };
 }
 
-async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Promise<void> {
+async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Promise<World> {
   await deploy(rpc, origin.genesisTime + 1);
+  await reload(rpc);
   let step = 0;
-  await writeHistory(rpc, new World(origin, 'history'), {
+  const world = new World(origin, 'history');
+  await writeHistory(rpc, world, {
     seed: origin.seed,
     startTime: origin.genesisTime + 1,
     endTime: origin.historyEnd,
@@ -261,6 +260,7 @@ async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Pr
       options.report({ event: 'progress', done, total });
     },
   });
+  return world;
 }
 
 /** Never rejects: resolves with the reason for the end. */

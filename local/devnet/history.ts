@@ -63,6 +63,16 @@ async function sendBlock(sender: Sender, { transactions, time }: HistoryBlock): 
   await sender.mine(time);
 }
 
+/** An upper bound for the number of the history's last block. */
+export function blocksMax(matches: number): number {
+  // The first block has the contracts, the last one is at the end time.
+  return blockCount(matches) + 2;
+}
+
+function blockCount(matches: number): number {
+  return Math.max(2, Math.ceil(matches / HISTORY_BLOCK_MATCHES));
+}
+
 /** The blocks of the history, booked in `world` as they are taken. */
 export function* planHistory(world: World, options: HistoryOptions): Generator<HistoryBlock> {
   const random = new Random(`history:${options.seed}`);
@@ -119,7 +129,7 @@ function activity(time: number, ago: number): number {
 
 /** Ascending timestamps of the blocks, dense towards the end; the last is the end time. */
 function blockTimes(options: HistoryOptions, random: Random): readonly number[] {
-  const count = Math.max(2, Math.ceil(options.matches / HISTORY_BLOCK_MATCHES));
+  const count = blockCount(options.matches);
   const times = new Set<number>([options.endTime]);
   const span = options.endTime - options.startTime - 1;
   const scale = rampSeconds(options.matches * (1 - EVEN_PART), options.matchesPerSecond, span);

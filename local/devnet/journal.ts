@@ -161,12 +161,11 @@ export class Journal {
     await this.#folding;
   }
 
-  /**
-   * Begins with a state that anvil wrote. The chain always starts from such a state, because anvil computes other state
-   * roots for accounts that it loaded than for those that it created: storage that was only read counts, too.
-   */
-  async beginWith(file: string, block: number): Promise<void> {
-    await rename(file, this.#file(block, 'state'));
+  /** Begins with the state after the history. */
+  async beginWith(state: Buffer, block: number): Promise<void> {
+    const file = this.#file(block, 'state');
+    await writeFile(`${file}.new`, state, { flush: true, mode: 0o600 });
+    await rename(`${file}.new`, file);
     this.#segments = [block];
   }
 

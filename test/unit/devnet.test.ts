@@ -16,7 +16,7 @@ import {
   NEG_RISK_EXCHANGE,
   PUSD,
 } from '../../local/devnet/contracts.ts';
-import { planHistory } from '../../local/devnet/history.ts';
+import { blocksMax, planHistory } from '../../local/devnet/history.ts';
 import { Calendar, fairPrice } from '../../local/devnet/markets.ts';
 import { BUY, type Match, settle } from '../../local/devnet/orders.ts';
 import { TOPICS } from '../../local/devnet/topics.ts';
@@ -185,6 +185,15 @@ describe('the history', () => {
   const world = new World({ seed: 5, genesisTime, traders: 150 }, 'history');
   const span = { startTime: genesisTime + 1, endTime: NOW, matches: 6_000, matchesPerSecond: 2 };
   const blocks = [...planHistory(world, { seed: 5, ...span })];
+
+  test('has no more blocks than anvil keeps for it', () => {
+    for (const matches of [1, 100, 1_000]) {
+      const small = new World({ seed: 5, genesisTime, traders: 150 }, 'history');
+      const count = [...planHistory(small, { seed: 5, ...span, matches })].length;
+      // The contracts have a block of their own.
+      expect(count + 1).toBeLessThanOrEqual(blocksMax(matches));
+    }
+  });
 
   test('has a daily rhythm', () => {
     const matchesBetween = (from: number, to: number) =>
