@@ -1,7 +1,7 @@
 /**
- * The parts of the service and their start order: stores and chain in parallel, then schema and keys, then projector
- * and api, then ingest. The service is ready when ClickHouse and the leaderboards contain the chain's final blocks.
- * For this file, the parts are only processes with URLs.
+ * The parts of the service and their start order. Each starts as soon as what it needs is there: projector and api need
+ * both stores, with schema and keys; ingest needs NATS and the chain. The service is ready when ClickHouse and the
+ * leaderboards contain the chain's final blocks. For this file, the parts are only processes with URLs.
  */
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -31,7 +31,8 @@ import { Watch } from './watch.ts';
 const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 const POLL_MS = 50;
-const HISTORY_MATCHES_PER_DAY = 130;
+/** Enough for every board, list and chart to have entries. More would delay the first start. */
+const HISTORY_MATCHES = 1_000;
 /** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
 const CHAIN_BLOCKS_KEPT = 120;
 /** The feed is most of a demo's data, and no client of a demo resumes after days. */
@@ -83,6 +84,10 @@ type Chain = {
   readonly FEED_HOURS?: string;
 };
 
+type Environment = Readonly<Record<string, string>>;
+
+type NatsAccess = { readonly NATS_URL: string; readonly NATS_TOKEN?: string };
+
 export class Service {
   readonly #options: ServiceOptions;
   #config: ServiceConfig;
@@ -117,34 +122,20 @@ export class Service {
     }
     const keys = readShownKeys(data);
     const pageKey = generateKey('pro');
-    const [natsUrl, clickHouse, chain] = await Promise.all([
-      this.#openNats(keys, pageKey),
-      this.#openClickHouse(),
-      this.#openChain(),
-    ]);
-    const { NATS_TOKEN } = this.#config;
-    const env = {
-      ...{ NATS_URL: natsUrl, CLICKHOUSE_URL: clickHouse.url, ...chain, CHAIN: this.#chain() },
-      ...(NATS_TOKEN === undefined ? {} : { NATS_TOKEN }),
+    const common = {
+      CHAIN: this.#chain(),
       HTTP_PORT: String(port),
       METRICS_HOST: '127.0.0.1',
       // Each process serves its metrics on a free port of its own.
       METRICS_PORT: '0',
       DATA_DIRECTORY: data,
     };
-    const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
-    // Where everybody may read, the page shows what a visitor sees.
-    const hasPageKey = this.#config.PUBLIC_TIER === 'none';
-    const apiEnv = {
-      ...env,
-      ...(hasPageKey ? { PAGE_KEY: pageKey } : {}),
-      ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }),
-    };
-    const [api] = await Promise.all([
-      this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
-      this.#start('projector', 'projector/main.ts', [], 'projecting', env),
+    const nats = this.#openNats(keys, pageKey);
+    const openingChain = this.#openChain();
+    const [{ natsUrl, clickHouse, api }, { chain, caughtUp }] = await Promise.all([
+      this.#startReaders(common, nats, pageKey),
+      this.#startIngest(common, nats, openingChain),
     ]);
-    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
     const stored = this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
     await this.#watch.waitFor('the analytics of the history', stored);
     const filling = fillLeaderboards({
@@ -170,6 +161,33 @@ export class Service {
     void this.#watch.follow(url);
   }
 
+  /** Starts projector and api once both stores are open. */
+  async #startReaders(common: Environment, nats: Promise<NatsAccess>, pageKey: string) {
+    const [access, clickHouse] = await Promise.all([nats, this.#openClickHouse()]);
+    const env = { ...common, ...access, CLICKHOUSE_URL: clickHouse.url };
+    const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
+    // Where everybody may read, the page shows what a visitor sees.
+    const hasPageKey = this.#config.PUBLIC_TIER === 'none';
+    const apiEnv = {
+      ...env,
+      ...(hasPageKey ? { PAGE_KEY: pageKey } : {}),
+      ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }),
+    };
+    const [api] = await Promise.all([
+      this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
+      this.#start('projector', 'projector/main.ts', [], 'projecting', env),
+    ]);
+    return { natsUrl: access.NATS_URL, clickHouse, api };
+  }
+
+  /** Starts ingest once NATS and the chain are open, and waits until LEDGER contains the history. */
+  async #startIngest(common: Environment, nats: Promise<NatsAccess>, opening: Promise<Chain>) {
+    const [access, chain] = await Promise.all([nats, opening]);
+    const env = { ...common, ...access, ...chain };
+    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
+    return { chain, caughtUp };
+  }
+
   /** Stops every part, the stores last. Later calls wait for the first. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stopAll();
@@ -183,7 +201,7 @@ export class Service {
   }
 
   /** Starts NATS if necessary and stores the keys. */
-  async #openNats(keys: ShownKeys, pageKey: string): Promise<string> {
+  async #openNats(keys: ShownKeys, pageKey: string): Promise<NatsAccess> {
     const url = this.#environment.NATS_URL || (await this.#startNats());
     const connecting = connectNats({ ...natsOptions(this.#config), url, name: 'up' });
     const nats = await this.#watch.waitFor('NATS', connecting);
@@ -205,7 +223,8 @@ export class Service {
     } finally {
       await nats.close();
     }
-    return url;
+    const { NATS_TOKEN } = this.#config;
+    return { NATS_URL: url, ...(NATS_TOKEN === undefined ? {} : { NATS_TOKEN }) };
   }
 
   async #startNats(): Promise<string> {
@@ -258,7 +277,7 @@ export class Service {
     const args = ['--data', join(data, 'devnet'), '--rpc-port', String(rpcPort)];
     args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
     args.push('--history-days', String(historyDays));
-    args.push('--history-matches', String(Math.ceil(historyDays * HISTORY_MATCHES_PER_DAY)));
+    args.push('--history-matches', String(HISTORY_MATCHES));
     args.push('--keep-blocks', String(CHAIN_BLOCKS_KEPT));
     await this.#start('devnet', 'local/devnet/main.ts', args, 'ready', {});
     return {
@@ -279,7 +298,7 @@ export class Service {
     module: string,
     args: readonly string[],
     ready: string,
-    env: Readonly<Record<string, string>>,
+    env: Environment,
     group: Child[] = this.#processes,
   ): Promise<Message> {
     if (this.#stopping !== undefined) throw new ChildStartError(`${name} not started: stopping`);

@@ -136,6 +136,22 @@ describe('npm start', () => {
     expect(stderr).toMatch(reason);
   });
 
+  test('starts api and projector while the chain is still being made', async () => {
+    const data = `${directory.path}/held`;
+    const up = start('local/up.mjs', ['--json', '--port', '0', '--data', data, ...QUICK]);
+    const devnet = await up.reached('starting', ({ name }) => name === 'devnet');
+    process.kill(Number(devnet.pid), 'SIGSTOP');
+    for (const part of ['api', 'projector']) {
+      await up.reached('started', ({ name }) => name === part);
+    }
+    const names = up.lines.filter(({ event }) => event === 'starting').map(({ name }) => name);
+    expect(names).not.toContain('ingest');
+    process.kill(Number(devnet.pid), 'SIGCONT');
+    await up.reached('starting', ({ name }) => name === 'ingest');
+    expect(await up.stop()).toBe(0);
+    await expect.poll(() => processesOf(data)).toEqual([]);
+  });
+
   test('refuses an old Node with one line that names what it needs', async () => {
     const up = start('local/up.mjs', [], {}, ['--no-strip-types']);
     expect(await up.exit).toBe(1);
