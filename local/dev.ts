@@ -26,7 +26,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 for (;;) {
   const changed = nextChange();
   // With IPC, so that the service also stops when this process is killed.
-  service = spawn(process.execPath, ['local/up.ts', ...process.argv.slice(2)], {
+  service = spawn(process.execPath, ['local/up.mjs', ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   service.once('exit', (code) => {

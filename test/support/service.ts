@@ -157,7 +157,7 @@ export async function startService(
   options: { readonly args?: readonly string[]; readonly env?: NodeJS.ProcessEnv } = {},
 ) {
   const args = ['--json', '--port', '0', '--data', data, ...(options.args ?? [])];
-  const up = start('local/up.ts', args, options.env);
+  const up = start('local/up.mjs', args, options.env);
   const isReady = new AbortController();
   const limit = { ref: false, signal: isReady.signal };
   const hangs = delay(READY_MS_MAX, undefined, limit).then(() => {
