@@ -1,7 +1,7 @@
 /**
- * Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests. Only one server may
- * use a data directory at a time. This file does not restart a server that dies; the caller does, if necessary on the
- * same port.
+ * Runs a nats-server with JetStream as a child process on loopback, for `npm start`, for operators and tests. Only one server
+ * may use a data directory at a time. This file does not restart a server that dies; the caller does, if necessary on
+ * the same port. The server ends when its starter does, however that dies.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -45,7 +45,9 @@ export type NatsServerOptions = {
   /** Stops the server, even while it opens its store; the call then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   /** The binary to run; by default NATS_SERVER_BIN, PATH, our cache, or a download. */
-  readonly binary?: string;
+  readonly binary?: string | undefined;
+  /** Called with the process id, before the server is ready. */
+  readonly onSpawn?: (pid: number) => void;
 };
 
 export type NatsServer = {
@@ -74,7 +76,7 @@ export class NatsServerStartError extends Error {
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 5;
 const STOP_MS_MAX = 10_000;
-/** The supervisor kills this process after 1.8 s, and a server that hangs must not outlive it. */
+/** The supervisor waits 1.8 s. */
 const SUPERVISED_STOP_MS_MAX = 1_500;
 // A port may stay busy for a moment after kill −9, for example while a client's connection closes.
 const PORT_FREE_MS_MAX = 1_000;
@@ -90,9 +92,15 @@ const LOCK_NAME = 'nats-server.lock';
 
 /**
  * Writes the process ids of its parent and of itself to the lock file ($0), or fails if the file exists. Then becomes
- * the server, which keeps its id.
+ * the server, which keeps its id. Its stdin closes when the parent ends, and then a subshell stops the server.
  */
-const LOCK_AND_RUN = 'set -C; echo "$PPID $$" > "$0" && exec "$@"';
+const LOCK_AND_RUN = `
+exec 3<&0 </dev/null
+set -C
+echo "$PPID $$" > "$0" || exit 1
+(cat <&3; kill -TERM $$) >/dev/null 2>&1 &
+exec "$@" 3<&-
+`;
 
 /**
  * Starts nats-server and resolves when it accepts connections (5–120 ms with an empty store). Throws
@@ -119,10 +127,13 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   // A file, not a pipe: a server that outlives us must not die on its next log line.
   const log = openSync(logPath, 'a');
   const command = ['-c', LOCK_AND_RUN, lockPath, binary, '--config', configPath];
-  const child = spawn('/bin/sh', command, { stdio: ['ignore', log, log] });
+  // Its own process group: Ctrl-C reaches only the starter.
+  const child = spawn('/bin/sh', command, { stdio: ['pipe', log, log], detached: true });
   closeSync(log);
+  child.stdin?.on('error', () => undefined);
   await once(child, 'spawn');
   const pid = child.pid ?? 0;
+  options.onSpawn?.(pid);
   child.once('exit', () => {
     if (readText(lockPath) === `${process.pid} ${pid}\n`) rmSync(lockPath, { force: true });
   });
@@ -244,6 +255,41 @@ function lastLines(logPath: string): string {
   return lines.slice(-LOG_LINES_SHOWN_MAX).join(' | ');
 }
 
+export type RunOptions = Required<Pick<NatsServerOptions, 'dataDir' | 'port' | 'signal'>> &
+  Pick<NatsServerOptions, 'binary' | 'onSpawn'> & {
+    /** Called when the server listens. */
+    readonly onListening: (server: Pick<NatsServer, 'url' | 'port' | 'pid'>) => void;
+  };
+
+/**
+ * Runs the server of a data directory, whose token clients need, until the signal aborts or the server ends. Keeps its log
+ * short and kills it if it hangs. Resolves with the reason for its end. Throws the errors of `startNatsServer`.
+ */
+export async function runNatsServer(options: RunOptions): Promise<string> {
+  const { dataDir, signal, onListening, ...rest } = options;
+  const token = natsToken(dataDir);
+  const { url, port, pid, child } = await startNatsServer({ dataDir, token, signal, ...rest });
+  const exited = once(child, 'exit');
+  const end = () => void stop(child, SUPERVISED_STOP_MS_MAX);
+  if (signal.aborted) end();
+  signal.addEventListener('abort', end);
+  const limiting = setInterval(limitLog, LOG_POLL_MS, join(dataDir, LOG_NAME)).unref();
+  const access = natsOptions(NatsConfig.parse({ NATS_URL: url, NATS_TOKEN: token }));
+  let why: string | undefined;
+  const kill = (reason: string) => {
+    // While it stops, it may refuse connections before it has ended.
+    if (signal.aborted || hasEnded(child)) return;
+    why = reason;
+    child.kill('SIGKILL');
+  };
+  untilSilent(child, access, dataDir).then(kill, (error: Error) => kill(error.message));
+  onListening({ url, port, pid });
+  const [code, killedBy] = await exited;
+  clearInterval(limiting);
+  signal.removeEventListener('abort', end);
+  return `nats-server ended (${why ?? killedBy ?? `code ${code}`})`;
+}
+
 async function main(): Promise<void> {
   const { values } = parseArgs({
     options: {
@@ -258,28 +304,18 @@ async function main(): Promise<void> {
   whenParentEnds(onStop);
   // After a failed start, the IPC channel must not keep this process alive.
   process.channel?.unref();
-  const dataDir = resolve(values.data);
-  const token = natsToken(dataDir);
-  const options = { dataDir, port: Number(values.port), token, signal: stopping.signal };
-  const server = await startNatsServer(options).catch((error: unknown) => {
-    if (error !== stopping.signal.reason) throw error;
+  const { signal } = stopping;
+  const say = (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`);
+  const reason = await runNatsServer({
+    ...{ dataDir: resolve(values.data), port: Number(values.port), signal },
+    onListening: (server) => say({ event: 'listening', ...server }),
+  }).catch((error: unknown) => {
+    if (error !== signal.reason) throw error;
+    return 'nats-server was not started';
   });
-  if (server === undefined) return;
-  const { url, port, pid } = server;
-  const end = () => void stop(server.child, SUPERVISED_STOP_MS_MAX);
-  if (stopping.signal.aborted) end();
-  stopping.signal.addEventListener('abort', end);
-  const access = natsOptions(NatsConfig.parse({ NATS_URL: url, NATS_TOKEN: token }));
-  setInterval(limitLog, LOG_POLL_MS, join(dataDir, LOG_NAME)).unref();
-  killIfSilent(server.child, access, dataDir).catch((error: unknown) => {
-    // While it stops, it may refuse connections before it has ended.
-    if (!stopping.signal.aborted && !hasEnded(server.child)) throw error;
-  });
-  process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
-  const [code, signal] = await once(server.child, 'exit');
-  process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
-  // nats-server 2.9 exits with code 1 after SIGTERM. A connection that is still being made must not keep this process.
-  process.exit(stopping.signal.aborted ? 0 : (code ?? 1));
+  say({ event: 'stopped', reason });
+  // A connection that is still being made must not keep this process.
+  process.exit(signal.aborted ? 0 : 1);
 }
 
 /**
@@ -298,27 +334,28 @@ function limitLog(path: string): void {
 }
 
 /**
- * Kills a server that has not responded for SILENT_MS_MAX, once its disk has room, because nats-server 2.9 hangs
- * forever after a failed write. The supervisor restarts it; nothing acknowledged is lost.
+ * Resolves when the server has not responded for SILENT_MS_MAX and its disk has room, because nats-server 2.9 hangs
+ * forever after a failed write, or when it has ended. If it is restarted, nothing acknowledged is lost.
  */
-async function killIfSilent(
+async function untilSilent(
   child: ChildProcess,
   access: ReturnType<typeof natsOptions>,
   dataDir: string,
-): Promise<void> {
+): Promise<string> {
   const nats = await connectNats({ ...access, name: 'nats-server.ts', isPatient: false });
-  let answeredAt = performance.now();
-  while (!hasEnded(child)) {
-    if (await jetStreamAnswers(nats)) answeredAt = performance.now();
-    else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined) {
-      const reason = `did not respond for ${SILENT_MS_MAX / 1_000} s`;
-      process.stdout.write(`${JSON.stringify({ event: 'killed', reason })}\n`);
-      child.kill('SIGKILL');
-      break;
+  try {
+    let answeredAt = performance.now();
+    while (!hasEnded(child)) {
+      if (await jetStreamAnswers(nats)) answeredAt = performance.now();
+      else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined)
+        break;
+      await delay(ANSWER_POLL_MS, undefined, { ref: false });
     }
-    await delay(ANSWER_POLL_MS, undefined, { ref: false });
+  } finally {
+    // Not awaited, because the server may hang.
+    nats.close().catch(() => undefined);
   }
-  await nats.close();
+  return `did not respond for ${SILENT_MS_MAX / 1_000} s`;
 }
 
 if (import.meta.main) {

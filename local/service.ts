@@ -22,9 +22,17 @@ import { METADATA_STREAM } from '../ingest/contract.ts';
 import { migrate } from '../sql/migrate.ts';
 import { keptPort, readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
 import { fillLeaderboards } from './leaderboards.ts';
+import { NatsPart } from './nats-part.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { natsToken, serviceUrl } from './secret.ts';
-import { Child, ChildStartError, type Message, type Report } from './supervise.ts';
+import {
+  Child,
+  type ChildOptions,
+  ChildStartError,
+  type Message,
+  type Part,
+  type Report,
+} from './supervise.ts';
 import { Watch } from './watch.ts';
 
 /** Within the sum of these, everything has stopped or is killed. */
@@ -92,8 +100,8 @@ export class Service {
   readonly #options: ServiceOptions;
   #config: ServiceConfig;
   readonly #environment: NodeJS.ProcessEnv;
-  readonly #stores: Child[] = [];
-  readonly #processes: Child[] = [];
+  readonly #stores: Part[] = [];
+  readonly #processes: Part[] = [];
   readonly #watch: Watch;
   #stopping: Promise<void> | undefined;
   #devnet: Child | undefined;
@@ -232,8 +240,14 @@ export class Service {
     if (unused.length > 0) {
       throw new ConfigError(`${unused.join(', ')}: only used with NATS_URL, which is not set`);
     }
-    const port = await this.#startStore('nats', 'local/nats-server.ts');
-    const NATS_TOKEN = natsToken(join(this.#options.data, 'nats'));
+    const name = 'nats';
+    const { data } = this.#options;
+    const port = await keptPort(data, name);
+    const dataDir = join(data, name);
+    const binary = this.#environment.NATS_SERVER_BIN;
+    const nats = new NatsPart({ dataDir, port, binary, ...this.#reports(name, 'nats-server') });
+    await this.#run(name, nats, 'listening', this.#stores);
+    const NATS_TOKEN = natsToken(dataDir);
     this.#config = { ...this.#config, NATS_TOKEN };
     return `nats://127.0.0.1:${port}`;
   }
@@ -299,28 +313,39 @@ export class Service {
     args: readonly string[],
     ready: string,
     env: Environment,
-    group: Child[] = this.#processes,
+    group: Part[] = this.#processes,
   ): Promise<Message> {
-    if (this.#stopping !== undefined) throw new ChildStartError(`${name} not started: stopping`);
-    const { report, data } = this.#options;
     const child = new Child({
       name,
       module,
       args,
       nodeFlags: NODE_FLAGS[name] ?? [],
       env: { ...this.#environment, ...env },
-      logs: join(data, 'logs'),
+      logs: join(this.#options.data, 'logs'),
       onMessage: (message) => this.#handle(name, message),
+      ...this.#reports(name, module),
+    });
+    if (name === 'devnet') this.#devnet = child;
+    return this.#run(name, child, ready, group);
+  }
+
+  /** Reports the processes of a part, whose command lines contain `command`. */
+  #reports(name: string, command: string): Pick<ChildOptions, 'onSpawn' | 'onRestart'> {
+    const { report, data } = this.#options;
+    return {
       onSpawn: (pid) => {
-        recordPart(data, pid, module);
+        recordPart(data, pid, command);
         report({ event: 'starting', name, pid });
       },
       onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
-    });
-    group.push(child);
-    if (name === 'devnet') this.#devnet = child;
-    const message = await this.#watch.waitFor(name, child.start(ready));
-    report({ event: 'started', name });
+    };
+  }
+
+  async #run(name: string, part: Part, ready: string, group: Part[]): Promise<Message> {
+    if (this.#stopping !== undefined) throw new ChildStartError(`${name} not started: stopping`);
+    group.push(part);
+    const message = await this.#watch.waitFor(name, part.start(ready));
+    this.#options.report({ event: 'started', name });
     return message;
   }
 

@@ -1,7 +1,7 @@
 /**
- * A child process of `npm start`, which is restarted with backoff when it dies. It reports its state as JSON lines on
- * stdout or over IPC. It has its own process group, so that Ctrl-C reaches only the supervisor, and it stops by itself
- * when the supervisor dies.
+ * The parts of `npm start`, which are restarted with backoff when they end. Most are child processes that run a module and
+ * report their state as JSON lines on stdout or over IPC. A child has its own process group, so that Ctrl-C reaches only the
+ * supervisor, and it stops by itself when the supervisor dies.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, existsSync, fstatSync, openSync, renameSync, writeSync } from 'node:fs';
@@ -46,33 +46,69 @@ export type ChildOptions = {
 /** A child ended before it was ready for the first time; the message is the end of its stderr. */
 export class ChildStartError extends ExpectedError {}
 
-export class Child {
-  readonly #options: ChildOptions;
-  #log: number;
-  #logBytes: number;
-  #process: ChildProcess | undefined;
-  #ended = Promise.withResolvers<string>();
+/** Something that is started, started again whenever it ends, and stopped. */
+export abstract class Part {
+  readonly #onRestart: ChildOptions['onRestart'];
   #isStopping = false;
+  /** Resolves with the reason when the newest run has ended. */
+  protected ended: Promise<string> = Promise.resolve('');
 
-  constructor(options: ChildOptions) {
-    this.#options = options;
-    this.#log = openSync(this.#logPath(), 'a');
-    this.#logBytes = fstatSync(this.#log).size;
+  constructor(onRestart: ChildOptions['onRestart']) {
+    this.#onRestart = onRestart;
   }
 
+  /** Runs it once. Resolves with the reason when it has ended; never rejects. */
+  protected abstract run(onMessage: (message: Message) => void): Promise<string>;
+
+  /** Ends a run, within about `waitMs`. */
+  protected abstract end(waitMs: number): Promise<void>;
+
   /**
-   * Starts the child and resolves with its first message whose `event` equals `ready`. Throws ChildStartError if it
+   * Starts the part and resolves with its first message whose `event` equals `ready`. Throws ChildStartError if it
    * ends before that; afterwards it is restarted whenever it ends.
    */
   async start(ready: string): Promise<Message> {
     const { promise, resolve } = Promise.withResolvers<Message>();
-    this.#spawn((message) => {
+    this.ended = this.run((message) => {
       if (message.event === ready) resolve(message);
     });
-    const first = await Promise.race([promise, this.#ended.promise]);
+    const first = await Promise.race([promise, this.ended]);
     if (typeof first === 'string') throw new ChildStartError(first);
     void this.#keepRunning();
     return first;
+  }
+
+  /** Resolves when the part has ended. */
+  async stop(waitMs: number): Promise<void> {
+    this.#isStopping = true;
+    await this.end(waitMs);
+  }
+
+  async #keepRunning(): Promise<void> {
+    for (let waitMs = RESTART_MIN_MS; ; waitMs = Math.min(waitMs * 2, RESTART_MAX_MS)) {
+      const startedAt = performance.now();
+      const reason = await this.ended;
+      if (this.#isStopping) return;
+      if (performance.now() - startedAt > STEADY_MS) waitMs = RESTART_MIN_MS;
+      this.#onRestart(reason, waitMs);
+      await delay(waitMs);
+      if (this.#isStopping) return;
+      this.ended = this.run(() => undefined);
+    }
+  }
+}
+
+export class Child extends Part {
+  readonly #options: ChildOptions;
+  #log: number;
+  #logBytes: number;
+  #process: ChildProcess | undefined;
+
+  constructor(options: ChildOptions) {
+    super(options.onRestart);
+    this.#options = options;
+    this.#log = openSync(this.#logPath(), 'a');
+    this.#logBytes = fstatSync(this.#log).size;
   }
 
   /** Sends a message to the process, if it runs. */
@@ -80,28 +116,14 @@ export class Child {
     if (this.#process?.connected) this.#process.send(message, () => undefined);
   }
 
-  /** Sends SIGTERM, after `waitMs` SIGKILL, and resolves when the child has ended. */
-  async stop(waitMs: number): Promise<void> {
-    this.#isStopping = true;
+  /** Sends SIGTERM, after `waitMs` SIGKILL. */
+  protected async end(waitMs: number): Promise<void> {
     const child = this.#process;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     child.kill('SIGTERM');
     const kill = setTimeout(() => child.kill('SIGKILL'), waitMs);
-    await this.#ended.promise;
+    await this.ended;
     clearTimeout(kill);
-  }
-
-  async #keepRunning(): Promise<void> {
-    for (let waitMs = RESTART_MIN_MS; ; waitMs = Math.min(waitMs * 2, RESTART_MAX_MS)) {
-      const startedAt = performance.now();
-      const reason = await this.#ended.promise;
-      if (this.#isStopping) return;
-      if (performance.now() - startedAt > STEADY_MS) waitMs = RESTART_MIN_MS;
-      this.#options.onRestart(reason, waitMs);
-      await delay(waitMs);
-      if (this.#isStopping) return;
-      this.#spawn(() => undefined);
-    }
   }
 
   #logPath(): string {
@@ -128,10 +150,9 @@ export class Child {
     closeSync(full);
   }
 
-  #spawn(onFirst: (message: Message) => void): void {
+  protected run(onFirst: (message: Message) => void): Promise<string> {
     const { module, args, nodeFlags = [], env, onMessage, onSpawn, name } = this.#options;
     const ended = Promise.withResolvers<string>();
-    this.#ended = ended;
     const child = spawn(process.execPath, [...nodeFlags, module, ...args], {
       cwd: join(import.meta.dirname, '..'),
       env,
@@ -162,6 +183,7 @@ export class Child {
     child.on('close', end);
     // A grandchild may keep the pipes open, so we do not wait long for the last lines.
     child.on('exit', (code, signal) => setTimeout(() => end(code, signal), LAST_LINES_MS));
+    return ended.promise;
   }
 }
 

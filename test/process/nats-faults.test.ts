@@ -12,7 +12,7 @@ import { type KvEvent, openKv } from '../../infra/nats/kv.ts';
 import { readRange, StreamRewoundError, tail, tailBatches } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import { DataDirectoryInUseError } from '../../local/lock.ts';
+import { DataDirectoryInUseError, runs } from '../../local/lock.ts';
 import { type NatsServer, startNatsServer } from '../../local/nats-server.ts';
 import { flipBytes } from '../support/damage.ts';
 
@@ -197,6 +197,17 @@ describe('startNatsServer', () => {
     const socket = createConnection({ host: '127.0.0.1', port: orphan.port });
     await expect(once(socket, 'connect')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
     await successor.stop();
+  });
+
+  test('ends when its starter is killed', async () => {
+    const program = join(import.meta.dirname, '../../local/nats-server.ts');
+    const starter = spawn(process.execPath, [program, '--data', join(dataDir, 'left')], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = await once(starter.stdout, 'data');
+    const { pid }: { pid: number } = JSON.parse(String(line));
+    starter.kill('SIGKILL');
+    await expect.poll(() => runs(pid, 'nats-server')).toBe(false);
   });
 
   test('run directly, it ends with its server on SIGTERM', async () => {
