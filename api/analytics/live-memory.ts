@@ -29,7 +29,7 @@ const PAUSE_SECONDS_MAX = 60;
 const BEHIND_SECONDS_MAX = 600;
 /** Projectors that store so much at once are catching up. */
 const ROWS_MAX = 20_000;
-/** Changed labels are read this often, and again for a while, because the dictionary of labels follows the listings. */
+/** Changed labels are read, and the tables looked at, this often; labels again for a while, because the dictionary of labels follows the listings. */
 const LABELS_MS = 2_000;
 const LABELS_OVERLAP_SECONDS = 30;
 const MARKETS_MAX = 200_000;
@@ -91,6 +91,10 @@ export function followMemory(options: LiveOptions) {
     const isNewer = newest.block > place.block;
     const isLabelsDue = atMs - to.labelsAtMs >= LABELS_MS;
     const periods = cells.unread(clock());
+    if (!isNewer && !isLabelsDue && periods.every((period) => period === undefined)) {
+      to.followedAtMs = atMs;
+      return cells.advance(clock());
+    }
     const [stored, resolved, labels, ...leaving] = await Promise.all([
       isNewer ? readStored(reading, place, newest.block, ROWS_MAX) : [],
       isNewer ? readResolved(reading, place, newest.block, ROWS_MAX) : [],

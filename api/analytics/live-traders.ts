@@ -47,28 +47,39 @@ export function createLiveTraders(
     const known = cells.find(trader);
     if (known !== undefined) return await loaded(known);
     const live = cells.begin(trader);
-    const found = readRecent(reading, { trader, now: cells.now, block: place.block });
-    load([live], found, (recent) => cells.fill(live, recent));
-    return await loaded(live, () => cells.drop(trader, live));
+    load([live], {
+      found: readRecent(reading, { trader, now: cells.now, block: place.block }),
+      fill: (recent) => cells.fill(live, recent),
+      drop: () => cells.drop(trader, live),
+    });
+    return await loaded(live);
   }
 
   async function holderOf({ holdings }: Memory, trader: string): Promise<LiveHolder> {
     const known = holdings.find(trader);
     if (known !== undefined) return await loaded(known);
     const holder = holdings.begin(trader);
-    const found = readHoldings(reading, trader, { isOpen: false });
-    load([holder], found, (rows) => holdings.fill(holder, rows));
-    return await loaded(holder, () => holdings.drop(trader, holder));
+    load([holder], {
+      found: readHoldings(reading, trader, { isOpen: false }),
+      fill: (rows) => holdings.fill(holder, rows),
+      drop: () => holdings.drop(trader, holder),
+    });
+    return await loaded(holder);
   }
 
   async function marksOf({ holdings }: Memory, conditionIds: readonly string[], trader: string) {
     const missing = conditionIds.filter((id) => holdings.findMark(id) === undefined);
     if (missing.length > 0) {
       const begun = new Map(missing.map((id) => [id, holdings.beginMark(id)] as const));
-      load([...begun.values()], readMarkedOf(reading, missing, trader), (found) => {
-        for (const [id, entry] of begun) holdings.fillMark(entry, found.get(id) ?? NO_MARK);
+      load([...begun.values()], {
+        found: readMarkedOf(reading, missing, trader),
+        fill(found) {
+          for (const [id, entry] of begun) holdings.fillMark(entry, found.get(id) ?? NO_MARK);
+        },
+        drop() {
+          for (const [id, entry] of begun) holdings.dropMark(id, entry);
+        },
       });
-      for (const [id, entry] of begun) await loaded(entry, () => holdings.dropMark(id, entry));
     }
     const entries = new Map<string, LiveMark>();
     for (const id of conditionIds) {
@@ -142,30 +153,36 @@ export function createLiveTraders(
   };
 }
 
-/** What is being read for an entry counts for all who wait for it. */
+/** Fills entries with what is found, for all who wait for them, or drops them if that fails. */
 function load<Found>(
   entries: readonly { loaded: Promise<void> | undefined }[],
-  reading: Promise<Found>,
-  fill: (found: Found) => void,
+  {
+    found,
+    fill,
+    drop,
+  }: {
+    readonly found: Promise<Found>;
+    readonly fill: (found: Found) => void;
+    readonly drop: () => void;
+  },
 ): void {
-  const loading = reading.then((found) => {
-    fill(found);
-    for (const entry of entries) entry.loaded = undefined;
-  });
+  const loading = found.then(fill).then(
+    () => {
+      for (const entry of entries) entry.loaded = undefined;
+    },
+    (error: unknown) => {
+      drop();
+      throw error;
+    },
+  );
   for (const entry of entries) entry.loaded = loading;
 }
 
-/** Resolves when the entry is complete; calls `drop` if it could not be read. */
+/** Resolves when the entry is complete. */
 async function loaded<Entry extends { readonly loaded: Promise<void> | undefined }>(
   entry: Entry,
-  drop: () => void = () => undefined,
 ): Promise<Entry> {
-  try {
-    await entry.loaded;
-  } catch (error) {
-    drop();
-    throw error;
-  }
+  await entry.loaded;
   return entry;
 }
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createLiveTraders, type LiveTraders } from '../../api/analytics/live-traders.ts';
 import type { Reading } from '../../api/analytics/query.ts';
 import { WINDOW_LENGTHS } from '../../api/analytics/time-frames.ts';
-import { createSelect, type Select } from '../../infra/clickhouse.ts';
+import { createSelect, type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
 import {
   addressOf,
   type Booking,
@@ -23,6 +23,7 @@ const LATER_MS = 2_500;
 
 let clickhouse: Schema;
 let reads = 0;
+let isBroken = false;
 /** Seconds since the epoch. */
 let now = START;
 let monotonicMs = 0;
@@ -38,7 +39,8 @@ beforeAll(async () => {
   const select = createSelect({ url: clickhouse.url, database: DATABASE, name: 'test' });
   const counted: Select = (statement) => {
     reads += 1;
-    return select(statement);
+    const failed = new StoreUnreachableError('broken by the test');
+    return isBroken ? Promise.reject(failed) : select(statement);
   };
   own = { select: counted, queryMsMax: 30_000, signal: null };
   const create = (bytesMax: number) =>
@@ -159,6 +161,17 @@ describe('live sums', () => {
     await answers(live);
     expect(await readsOf(() => answers(live))).toBe(0);
     expect(await readsOf(() => answers(plain))).toBeGreaterThan(3 * TRADERS.length);
+  });
+
+  test('are read again after a read that failed', async () => {
+    now += 90;
+    monotonicMs += LATER_MS;
+    // Begins a new memory.
+    await live.recent(own, TRADERS[0] ?? '');
+    isBroken = true;
+    await expect(answers(live)).rejects.toThrow();
+    isBroken = false;
+    await expectEqual();
   });
 
   test('count no block before all projectors have stored it', async () => {
