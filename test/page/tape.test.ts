@@ -384,7 +384,10 @@ async function findOldRecord() {
     const { trades } = await stage.get<TraderTrades>(path);
     const [last] = trades.toSorted((a, b) => b.usdc - a.usdc);
     if (last === undefined || Date.parse(last.time) > Date.now() - 3_600_000) continue;
-    return { address: profile.address, last };
+    // The trader may since have been a maker of a larger match.
+    const filter = `traders=${profile.address}&min_usdc=${last.usdc / 1e6}`;
+    const { events } = await stage.get<RecentMatches>(`/v2/recent_matches?limit=1&${filter}`);
+    if (events.length === 0) return { address: profile.address, last };
   }
   throw new Error('every trader had the largest trade in the last hour');
 }
