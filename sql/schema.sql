@@ -1192,7 +1192,7 @@ AS WITH
         SELECT now('UTC')
     ) AS window_end,
     window_end - {seconds:UInt32} AS window_start,
-    {seconds:UInt32} > 604800 AS has_hours,
+    {seconds:UInt32} > 86400 AS has_hours,
     toStartOfHour(window_end) AS last_hour,
     if(has_hours, toStartOfHour(window_start + 3599), last_hour) AS first_hour
 SELECT

@@ -1,5 +1,5 @@
 -- A third copy of bookings, in the order of time, because bookings scatters the rows of an hour over the whole month.
--- Serves: the leaderboards of up to 7 days and the edges of the 30 days, to the second; the live sums of the api, which follow
+-- Serves: the leaderboards of up to a day and the edges of the longer ones, to the second; the live sums of the api, which follow
 -- its end and read what leaves a window; analysts, for everything that happened in a period.
 -- ORDER BY block_time: a period is one range. Rows: one per booking, about 31 bytes. Retention: unlimited.
 -- Old parts are not merged into one, as in bookings: a period touches only the parts that hold it.

@@ -1,4 +1,4 @@
--- The leaderboard of the last {seconds} for every tag, exact to the second. A window of up to 7 days comes from
+-- The leaderboard of the last {seconds} for every tag, exact to the second. A window of up to a day comes from
 -- bookings_by_time, so its cost follows its own rows. In a longer one, whole hours come from trader_hours, which has a fifth of
 -- the rows, and the hours in which the window begins and ends from bookings_by_time. One reading of the clock decides where
 -- these meet. Markets with the same tags are summed for each trader before they are counted for each of their tags.
@@ -29,7 +29,7 @@ AS
 WITH
     (SELECT now('UTC')) AS window_end,
     window_end - {seconds:UInt32} AS window_start,
-    {seconds:UInt32} > 604800 AS has_hours,
+    {seconds:UInt32} > 86400 AS has_hours,
     toStartOfHour(window_end) AS last_hour,
     if(has_hours, toStartOfHour(window_start + 3599), last_hour) AS first_hour
 SELECT

@@ -13,6 +13,8 @@ import { getRequest, type Load, load, medianOf, startApi } from './load.ts';
 import { readable } from './report.ts';
 
 const REQUESTED_MAX = 10_000;
+/** Until the popular traders were asked for, the load is as if all were alike. */
+const WARM_UP_SECONDS = 20;
 const PATHS: Readonly<Record<string, (trader: string) => string>> = {
   'v1 trader': (trader) => `/v1/traders/${trader}`,
   'v2 trader': (trader) => `/v2/traders/${trader}`,
@@ -38,7 +40,8 @@ export async function measureHot(data: Dataset, how: { rounds: number; seconds: 
       const all = load === 'all alike' ? data.traders.length : REQUESTED_MAX;
       const count = Math.min(all, data.traders.length);
       const trader = (random: Random) => at(data.traders, rankOf(count, random));
-      const loads = await byTurns(data, { ...how, connections, path, trader });
+      const isWarm = load !== 'all alike';
+      const loads = await byTurns(data, { ...how, connections, path, trader, isWarm });
       const figures = Object.entries(loads).map(([api, { perSecond, p50, p99 }]) => [
         api,
         [perSecond, p50, p99].map(readable).join('; '),
@@ -57,6 +60,7 @@ async function byTurns(
     readonly rounds: number;
     readonly seconds: number;
     readonly connections: number;
+    readonly isWarm: boolean;
     readonly path: (trader: string) => string;
     readonly trader: (random: Random) => string;
   },
@@ -68,8 +72,7 @@ async function byTurns(
       const random = new Random(`${round}`);
       const request = (i: number) => getRequest(how.path(how.trader(random)), api.headers(i));
       const asked = { ...how, port: api.port, request };
-      // The first requests of an api are slower.
-      await load({ ...asked, seconds: how.seconds / 2 });
+      if (how.isWarm) await load({ ...asked, connections: 16, seconds: WARM_UP_SECONDS });
       loads.set(name, [...(loads.get(name) ?? []), await load(asked)]);
       await api.stop();
     }
