@@ -1,6 +1,6 @@
 /**
  * The cells of the traders who were asked for, in memory: what is stored enters them, and the bookings that leave a window
- * move on to the next band. This file neither reads nor waits; live-traders.ts does. All traders are as of the same second
+ * move on to the next band. This file does no I/O; live-memory.ts and live-traders.ts do. All traders are as of the same second
  * and of the same block.
  */
 import { LRUCache } from 'lru-cache';

@@ -1,7 +1,7 @@
 /**
  * Holdings of the traders who were asked for, and marks of the markets that they need, in memory. What is read may be newer
  * than the block up to which bookings were followed, so a booking counts only if it is newer than what is known. This file
- * neither reads nor waits; live-traders.ts does.
+ * does no I/O; live-memory.ts and live-traders.ts do.
  */
 import { LRUCache } from 'lru-cache';
 import { blockOf, type Holding, versionOf } from './holdings.ts';

@@ -29,12 +29,13 @@ const PAUSE_SECONDS_MAX = 60;
 const BEHIND_SECONDS_MAX = 600;
 /** Projectors that store so much at once are catching up. */
 const ROWS_MAX = 20_000;
-/** Changed labels are read, and the tables looked at, this often; labels again for a while, because the dictionary of labels follows the listings. */
+/** How often changed labels are read and the tables are checked. */
 const LABELS_MS = 2_000;
+/** Labels are read again for this long, because the dictionary is reloaded after a listing is stored. */
 const LABELS_OVERLAP_SECONDS = 30;
 const MARKETS_MAX = 200_000;
 
-/** What is in memory, and up to where it is exact. */
+/** The memory, and the last block that it covers. */
 export type Memory = {
   readonly cells: LiveCells;
   readonly holdings: LiveHoldings;

@@ -39,7 +39,7 @@ export type LiveTraders = ReturnType<typeof createLiveTraders>;
 export function createLiveTraders(
   options: Omit<LiveOptions, 'reading'> & { readonly reading: Omit<Reading, 'signal'> },
 ) {
-  // What is read into memory serves other requests, too, so a client's disconnect must not abort it.
+  // Other requests wait for the same rows, so a client that disconnects must not abort the read.
   const reading = { ...options.reading, signal: null };
   const { current, isValid, clock } = followMemory({ ...options, reading });
 

@@ -1,4 +1,4 @@
-/** What was probably meant by a word or path with a typo. The page uses it, too. */
+/** Finds the word or path that somebody probably meant. The page uses this file as well. */
 
 /** Whether the words differ by exactly one typo: a character added, missing or wrong, or two neighbours swapped. */
 export function isOneTypo(one: string, other: string): boolean {

@@ -76,7 +76,7 @@ const sorted = (windows: readonly (readonly TagSums[])[]) =>
   windows.map((sums) => sums.toSorted((a, b) => (a.tags.join() < b.tags.join() ? -1 : 1)));
 
 describe('live cells', () => {
-  test('are what a statement reads at the same block and second, whenever it is asked for', () => {
+  test('equal a fresh read at the same block and second, at any time', () => {
     const property = fc.property(log, fc.array(step, { maxLength: 12 }), (rows, steps) => {
       const cells = new LiveCells({ now: START, bytesMax: 1_000_000 });
       let stored = rows.filter(({ time }) => time <= START);
