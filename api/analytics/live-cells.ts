@@ -13,6 +13,8 @@ import {
   type Labels,
   NOTHING,
   type Pair,
+  sumWindows,
+  type TagSums,
 } from './trader-cells.ts';
 
 /** What leaves a window is read so far ahead, and again when half of it is left. */
@@ -42,6 +44,8 @@ export type Live = {
   waiting: (() => void)[] | undefined;
   /** Settles when they were read. */
   loaded: Promise<void> | undefined;
+  /** What `windows` returned, until something changes. */
+  windows: readonly (readonly TagSums[])[] | undefined;
 };
 
 /** Bookings that leave a window next, in the order of time; all of those before `readTo`. */
@@ -89,9 +93,18 @@ export class LiveCells {
 
   /** Begins to follow a trader, whose cells the caller reads as of now. */
   begin(trader: string): Live {
-    const live: Live = { pairs: new Map(), lastTradeAt: 0, waiting: [], loaded: undefined };
+    const live: Live = {
+      ...{ pairs: new Map(), lastTradeAt: 0 },
+      ...{ waiting: [], loaded: undefined, windows: undefined },
+    };
     this.#traders.set(trader, live);
     return live;
+  }
+
+  /** For each window, shortest first, sums over the trader's markets with equal tags. */
+  windows(live: Live): readonly (readonly TagSums[])[] {
+    live.windows ??= sumWindows(live.pairs.values());
+    return live.windows;
   }
 
   /** Sets the cells as of the time of `begin`. */
@@ -162,23 +175,28 @@ export class LiveCells {
   }
 
   /** Sets the labels of a market. */
-  relabel(conditionId: string, { tags, series }: Labels): void {
-    const labels = this.#labels.get(conditionId);
-    if (labels !== undefined) Object.assign(labels, { tags, series });
+  relabel(conditionId: string, labels: Labels): void {
+    if (this.#labels.has(conditionId)) this.#labelsOf(conditionId, labels);
   }
 
   #labelsOf(conditionId: string, { tags, series }: Labels): Labels {
     const known = this.#labels.get(conditionId);
-    if (known !== undefined) return Object.assign(known, { tags, series });
-    const labels = { tags, series };
-    this.#labels.set(conditionId, labels);
-    return labels;
+    if (known === undefined) {
+      const labels = { tags, series };
+      this.#labels.set(conditionId, labels);
+      return labels;
+    }
+    if (known.series === series && `${known.tags}` === `${tags}`) return known;
+    for (const live of this.#traders.values()) live.windows = undefined;
+    return Object.assign(known, { tags, series });
   }
 
   #change(trader: string, change: (live: Live) => void): void {
     const live = this.#traders.peek(trader);
-    if (live?.waiting !== undefined) live.waiting.push(() => change(live));
-    else if (live !== undefined) change(live);
+    if (live === undefined) return;
+    live.windows = undefined;
+    if (live.waiting === undefined) change(live);
+    else live.waiting.push(() => change(live));
   }
 }
 

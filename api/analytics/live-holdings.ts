@@ -54,6 +54,11 @@ export class LiveHoldings {
     });
   }
 
+  /** Estimated bytes of memory of the traders. */
+  get bytes(): number {
+    return this.#traders.calculatedSize;
+  }
+
   /** The trader, if there is room and it was asked for before. */
   find(trader: string): LiveHolder | undefined {
     const known = this.#traders.get(trader);

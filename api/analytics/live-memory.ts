@@ -21,8 +21,8 @@ import type { Reading } from './query.ts';
 
 /** The memory is brought to the newest block this often, while requests arrive. */
 const FOLLOW_MS = 200;
-/** A request waits for that if the last time was so long ago. */
-const WAIT_MS = 500;
+/** A request waits for that only if the last time was so long ago, so one that comes every second does not. */
+const WAIT_MS = 2_000;
 /** After a longer pause between requests, it is cheaper to read again. */
 const PAUSE_SECONDS_MAX = 60;
 /** Much less than the shortest window, so that what leaves a window was stored before it is read. */
@@ -62,12 +62,31 @@ export function followMemory(options: LiveOptions) {
   const clock = () => Math.floor(options.now() / 1_000);
   let memory: Memory | undefined;
   let following: Promise<void> | undefined;
+  let forgotten = 0;
 
   async function follow(): Promise<void> {
     const place = storedPlace(states, clock());
-    if (place === undefined) memory = undefined;
-    else if (memory === undefined || isPaused(memory, clock())) memory = await begin(place);
-    else if (!(await catchUp(memory, place))) memory = undefined;
+    if (place === undefined) forget();
+    else if (memory === undefined || isPaused(memory, clock())) {
+      forget();
+      memory = await begin(place);
+    } else if (!(await catchUp(memory, place))) forget();
+  }
+
+  /** Lets the windows of the memory end now, if it was read so far ahead. */
+  function advance(): boolean {
+    try {
+      return memory?.cells.advance(clock()) ?? false;
+    } catch (error) {
+      // One response fails, but none is wrong.
+      forget();
+      throw error;
+    }
+  }
+
+  function forget(): void {
+    if (memory !== undefined) forgotten += 1;
+    memory = undefined;
   }
 
   async function begin(place: Place): Promise<Memory | undefined> {
@@ -129,12 +148,12 @@ export function followMemory(options: LiveOptions) {
     /** The memory as of now; undefined if statements have to answer. */
     async current(): Promise<Memory | undefined> {
       if (bytesMax === 0) return undefined;
-      const isNow = memory?.cells.advance(clock()) ?? false;
+      const isNow = advance();
       const ageMs = monotonicNow() - (memory?.followedAtMs ?? 0);
       if (isNow && ageMs < FOLLOW_MS) return memory;
       following ??= follow()
         .catch((error: unknown) => {
-          memory = undefined;
+          forget();
           // The statements that answer instead find the same outage.
           if (!(error instanceof Problem)) throw error;
         })
@@ -150,6 +169,12 @@ export function followMemory(options: LiveOptions) {
     isValid: (one: Memory | undefined): one is Memory => one !== undefined && one === memory,
     /** Seconds since the epoch. */
     clock,
+    /** Traders in memory and their bytes, estimated, and how often everything was forgotten. */
+    size() {
+      const { cells, holdings } = memory ?? {};
+      const bytes = (cells?.size.bytes ?? 0) + (holdings?.bytes ?? 0);
+      return { traders: cells?.size.traders ?? 0, bytes, forgotten };
+    },
   };
 }
 

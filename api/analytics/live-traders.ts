@@ -35,13 +35,15 @@ export type Holdings = {
 };
 
 export type LiveTraders = ReturnType<typeof createLiveTraders>;
+export type LiveFigures = ReturnType<LiveTraders['figures']>;
 
 export function createLiveTraders(
   options: Omit<LiveOptions, 'reading'> & { readonly reading: Omit<Reading, 'signal'> },
 ) {
   // Other requests wait for the same rows, so a client that disconnects must not abort the read.
   const reading = { ...options.reading, signal: null };
-  const { current, isValid, clock } = followMemory({ ...options, reading });
+  const { current, isValid, clock, size } = followMemory({ ...options, reading });
+  const answered = { memory: 0, statements: 0 };
 
   async function cellsOf({ cells, place }: Memory, trader: string): Promise<Live> {
     const known = cells.find(trader);
@@ -90,14 +92,21 @@ export function createLiveTraders(
   }
 
   return {
+    /** What is in memory, and how many profiles and lists of positions came from memory and from statements. */
+    figures: () => ({ ...size(), answered }),
+
     /** The sums of a trader, only over the markets of a series if there is one. */
     async recent(own: Reading, trader: string, series?: string): Promise<Recent> {
       const memory = await current();
       const found = memory && (await cellsOf(memory, trader));
-      const { pairs, lastTradeAt } =
-        found !== undefined && isValid(memory)
-          ? found
-          : await readRecent(own, { trader, now: clock(), block: NEWEST_BLOCK });
+      const isLive = found !== undefined && isValid(memory);
+      answered[isLive ? 'memory' : 'statements'] += 1;
+      if (isLive && series === undefined) {
+        return { windows: memory.cells.windows(found), lastTradeAt: found.lastTradeAt };
+      }
+      const { pairs, lastTradeAt } = isLive
+        ? found
+        : await readRecent(own, { trader, now: clock(), block: NEWEST_BLOCK });
       const all = [...pairs.values()];
       const counted = all.filter(
         ({ labels }) => series === undefined || labels.series.toLowerCase() === series,
@@ -130,9 +139,11 @@ export function createLiveTraders(
         const versions = marked.map(([, one]) => one ?? UNKNOWN);
         if (isValid(memory) && isAsOf(memory.place.block, [...holdings, ...versions])) {
           const marks = marked.flatMap(([id, one]) => (one?.mark ? [[id, one.mark] as const] : []));
+          answered.memory += 1;
           return { holdings, marks: new Map(marks), isLive: true };
         }
       }
+      answered.statements += 1;
       const holdings = await readHoldings(own, trader, which);
       const marks = await readMarkedOf(own, heldIn(holdings), trader);
       return { holdings, marks: marksIn(marks), isLive: false };

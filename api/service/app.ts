@@ -135,6 +135,7 @@ export function createApp(options: AppOptions): Express {
       bytesMax: options.liveBytesMax ?? 0,
     }),
   };
+  options.metrics?.countLive(analytics.traders);
   app.use(logRequests(logger, options.metrics));
   app.use(setDefaultHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));
 

@@ -1,5 +1,5 @@
 /**
- * The request log and the metrics: requests by route and status, their duration, connections, event
+ * The request log and the metrics: requests by route and status, their duration, connections, live sums, event
  * streams, and the age of the leaderboards. A timer reads that age from ClickHouse, so a scrape never waits.
  * A route is the pattern of its path, so no address or id becomes a label.
  */
@@ -11,6 +11,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Select } from '../../infra/clickhouse.ts';
 import { withoutSecrets } from '../../infra/secrets.ts';
+import type { LiveFigures } from '../analytics/live-traders.ts';
 import { read } from '../analytics/query.ts';
 import { count, rowOf, string } from '../analytics/rows.ts';
 import { KEY_IN_TEXT } from '../auth/keys.ts';
@@ -87,6 +88,41 @@ export function httpMetrics(registry: Registry) {
       requests.inc({ route, method, status: String(response.statusCode) });
       const type = String(response.getHeader('Content-Type') ?? '');
       if (!type.startsWith('text/event-stream')) seconds.observe({ route }, ms / 1_000);
+    },
+
+    /** Exports what is in the memory of live sums, and how many responses came from it. */
+    countLive(traders: { figures(): LiveFigures }): void {
+      const gauge = (name: string, help: string, value: (figures: LiveFigures) => number) =>
+        new Gauge({
+          name: `fillstream_live_${name}`,
+          ...{ help, registers },
+          collect() {
+            this.set(value(traders.figures()));
+          },
+        });
+      gauge('traders', 'traders whose sums are in memory', (live) => live.traders);
+      gauge('bytes', 'their memory, estimated; at most LIVE_TRADERS_MIB', (live) => live.bytes);
+      new Counter({
+        name: 'fillstream_live_forgotten_total',
+        help: 'times that all sums were forgotten, because they might have been wrong',
+        registers,
+        collect() {
+          this.reset();
+          this.inc(traders.figures().forgotten);
+        },
+      });
+      new Counter({
+        name: 'fillstream_live_answers_total',
+        help: 'profiles and lists of positions by where their figures came from',
+        labelNames: ['from'],
+        registers,
+        collect() {
+          this.reset();
+          const { memory, statements } = traders.figures().answered;
+          this.inc({ from: 'memory' }, memory);
+          this.inc({ from: 'statements' }, statements);
+        },
+      });
     },
   };
 }

@@ -26,6 +26,7 @@ beforeAll(async () => {
     metrics: {
       answered: ({ route }, { statusCode: status, locals }) =>
         answered.push({ route: route?.path, status, account: locals.caller?.account }),
+      countLive: () => undefined,
     },
   });
   open = await startApi({ ...common, corsOrigins: [PAGE] });
