@@ -243,7 +243,7 @@ function Figures({ store }: { readonly store: TapeStore }) {
   return (
     <>
       {store.rate.value.toFixed(1)} events/s · {count(store.rows.length)} rows
-      {store.cursor === '' ? '' : ` · cursor ${store.cursor}`}
+      {store.cursor === '' ? null : <span class="wide-only"> · cursor {store.cursor}</span>}
     </>
   );
 }
