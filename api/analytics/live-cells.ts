@@ -7,24 +7,20 @@ import { LRUCache } from 'lru-cache';
 import { WINDOW_LENGTHS } from './time-frames.ts';
 import {
   type Amounts,
-  addAmounts,
   beginsOf,
-  type Cell,
+  Cells,
   type Labels,
-  NOTHING,
-  type Pair,
-  sumWindows,
+  Markets,
   type TagSums,
 } from './trader-cells.ts';
 
 /** What leaves a window is read so far ahead, and again when half of it is left. */
 const AHEAD_SECONDS = 60;
-/** Bytes of memory, estimated on the safe side. */
+/** Bytes of memory without the cells, estimated on the safe side. */
 const TRADER_BYTES = 1_000;
-const PAIR_BYTES = 800;
 
 /** A fill or settlement. Amounts are in micro-USDC, the time is in seconds since the epoch. */
-export type Logged = Readonly<Amounts> & {
+export type Logged = Amounts & {
   readonly trader: string;
   readonly conditionId: string;
   readonly time: number;
@@ -36,16 +32,15 @@ export type Period = { readonly from: number; readonly to: number };
 
 /** A trader whose cells are in memory, or are being read. */
 export type Live = {
-  /** By condition id. */
-  readonly pairs: Map<string, Pair>;
+  cells: Cells;
   /** Time of the newest fill of all, seconds since the epoch; 0 without one. */
   lastTradeAt: number;
   /** What happens while the cells are being read. It counts afterwards. */
   waiting: (() => void)[] | undefined;
   /** Settles when they were read. */
   loaded: Promise<void> | undefined;
-  /** What `windows` returned, until something changes. */
-  windows: readonly (readonly TagSums[])[] | undefined;
+  /** What `windows` returned, until a cell or a tag changes. */
+  windows: { readonly sums: readonly (readonly TagSums[])[]; readonly changes: number } | undefined;
 };
 
 /** Bookings that leave a window next, in the order of time; all of those before `readTo`. */
@@ -56,8 +51,8 @@ export class LiveCells {
   /** By window, shortest first. */
   readonly #leaving: readonly Leaving[];
   readonly #traders: LRUCache<string, Live>;
-  /** By condition id; shared by all traders, so that a changed tag applies to all. */
-  readonly #labels = new Map<string, Labels>();
+  /** Of all traders. */
+  readonly markets = new Markets();
 
   /** Windows end at `now`, seconds since the epoch. */
   constructor({ now, bytesMax }: { readonly now: number; readonly bytesMax: number }) {
@@ -65,7 +60,7 @@ export class LiveCells {
     this.#leaving = beginsOf(now).map((readTo) => ({ rows: [], next: 0, readTo }));
     this.#traders = new LRUCache({
       maxSize: bytesMax,
-      sizeCalculation: ({ pairs }) => TRADER_BYTES + pairs.size * PAIR_BYTES,
+      sizeCalculation: ({ cells }) => TRADER_BYTES + cells.bytes,
     });
   }
 
@@ -74,13 +69,9 @@ export class LiveCells {
     return this.#now;
   }
 
-  /** Estimated bytes of memory, traders, and markets with known labels. */
+  /** Traders, and their bytes of memory, estimated. */
   get size() {
-    return {
-      bytes: this.#traders.calculatedSize,
-      traders: this.#traders.size,
-      markets: this.#labels.size,
-    };
+    return { traders: this.#traders.size, bytes: this.#traders.calculatedSize };
   }
 
   /** The trader, if there is room and it was asked for before. */
@@ -94,7 +85,7 @@ export class LiveCells {
   /** Begins to follow a trader, whose cells the caller reads as of now. */
   begin(trader: string): Live {
     const live: Live = {
-      ...{ pairs: new Map(), lastTradeAt: 0 },
+      ...{ cells: new Cells(), lastTradeAt: 0 },
       ...{ waiting: [], loaded: undefined, windows: undefined },
     };
     this.#traders.set(trader, live);
@@ -103,18 +94,14 @@ export class LiveCells {
 
   /** For each window, shortest first, sums over the trader's markets with equal tags. */
   windows(live: Live): readonly (readonly TagSums[])[] {
-    live.windows ??= sumWindows(live.pairs.values());
-    return live.windows;
+    const { changes } = this.markets;
+    if (live.windows?.changes !== changes) live.windows = { sums: live.cells.windows(), changes };
+    return live.windows.sums;
   }
 
-  /** Sets the cells as of the time of `begin`. */
-  fill(
-    live: Live,
-    known: { readonly pairs: Iterable<[string, Pair]>; readonly lastTradeAt: number },
-  ) {
-    for (const [conditionId, { cells, labels }] of known.pairs) {
-      live.pairs.set(conditionId, { labels: this.#labelsOf(conditionId, labels), cells });
-    }
+  /** Sets the cells as of the time of `begin`; their markets are those of this object. */
+  fill(live: Live, known: Pick<Live, 'cells' | 'lastTradeAt'>) {
+    live.cells = known.cells;
     live.lastTradeAt = known.lastTradeAt;
     const { waiting = [] } = live;
     live.waiting = undefined;
@@ -156,7 +143,7 @@ export class LiveCells {
         const row = leaving.rows[leaving.next];
         if (row === undefined || row.time >= begin) break;
         leaving.next += 1;
-        this.#change(row.trader, (live) => leave(live, row, window));
+        this.#change(row.trader, (live) => this.#leave(live, row, window));
       }
     }
     this.#now = now;
@@ -169,26 +156,15 @@ export class LiveCells {
     for (const row of rows) {
       if (row.time < begin || row.time > this.#now) throw new RangeError('not in the last hour');
       this.#change(row.trader, (live) => {
-        enter(live, row, this.#labelsOf(row.conditionId, row));
+        if (row.isFill) live.lastTradeAt = Math.max(live.lastTradeAt, row.time);
+        live.cells.add(this.markets.of(row.conditionId, row), 0, row);
       });
     }
   }
 
-  /** Sets the labels of a market. */
+  /** Sets the labels of a market that a trader is in. */
   relabel(conditionId: string, labels: Labels): void {
-    if (this.#labels.has(conditionId)) this.#labelsOf(conditionId, labels);
-  }
-
-  #labelsOf(conditionId: string, { tags, series }: Labels): Labels {
-    const known = this.#labels.get(conditionId);
-    if (known === undefined) {
-      const labels = { tags, series };
-      this.#labels.set(conditionId, labels);
-      return labels;
-    }
-    if (known.series === series && `${known.tags}` === `${tags}`) return known;
-    for (const live of this.#traders.values()) live.windows = undefined;
-    return Object.assign(known, { tags, series });
+    if (this.markets.find(conditionId) !== undefined) this.markets.of(conditionId, labels);
   }
 
   #change(trader: string, change: (live: Live) => void): void {
@@ -198,36 +174,12 @@ export class LiveCells {
     if (live.waiting === undefined) change(live);
     else live.waiting.push(() => change(live));
   }
-}
 
-function enter(live: Live, row: Logged, labels: Labels): void {
-  if (row.isFill) live.lastTradeAt = Math.max(live.lastTradeAt, row.time);
-  let pair = live.pairs.get(row.conditionId);
-  if (pair === undefined) {
-    pair = { labels, cells: [] };
-    live.pairs.set(row.conditionId, pair);
+  /** Moves a booking from the band of the window that it leaves to the next one. */
+  #leave(live: Live, row: Logged, window: number): void {
+    const market = this.markets.find(row.conditionId);
+    if (market === undefined) throw new RangeError(`${row.conditionId} is unknown`);
+    live.cells.take(market, window, row);
+    if (window + 1 < WINDOW_LENGTHS.length) live.cells.add(market, window + 1, row);
   }
-  add(pair.cells, 0, row);
-}
-
-/** Moves a booking from the band of the window that it leaves to the next one. */
-function leave(live: Live, row: Logged, window: number): void {
-  const cells = live.pairs.get(row.conditionId)?.cells;
-  const cell = cells?.[window];
-  if (cells === undefined || cell === undefined) {
-    throw new Error(`${row.trader} has no booking that could leave window ${window}`);
-  }
-  addAmounts(cell, row, -1n);
-  cell.bookings -= 1;
-  if (cell.bookings === 0) cells[window] = undefined;
-  if (window + 1 < WINDOW_LENGTHS.length) add(cells, window + 1, row);
-  if (cells.every((one) => one === undefined)) live.pairs.delete(row.conditionId);
-}
-
-/** Adds a booking to the cell of a band. */
-function add(cells: (Cell | undefined)[], band: number, row: Logged): void {
-  const cell = cells[band] ?? { ...NOTHING, bookings: 0 };
-  addAmounts(cell, row);
-  cell.bookings += 1;
-  cells[band] = cell;
 }

@@ -9,7 +9,7 @@ import type { Marked } from './marks.ts';
 
 /** Bytes of memory, estimated on the safe side. */
 const TRADER_BYTES = 1_000;
-const HOLDING_BYTES = 700;
+const HOLDING_BYTES = 350;
 const MARKS_MAX = 50_000;
 
 /** What a booking says of holdings and marks. Amounts are in micro-units, times in seconds since the epoch. */
@@ -24,8 +24,8 @@ export type Change = {
   readonly outcome: 0 | 1;
   readonly shares: bigint;
   readonly usdc: bigint;
-  readonly pnl: bigint;
-  readonly cost: bigint;
+  readonly pnl: number;
+  readonly cost: number;
   readonly heldOutcome: 0 | 1;
   readonly heldShares: bigint;
   readonly heldCost: bigint;
@@ -44,6 +44,8 @@ export type LiveHolder = Entry<Map<string, Holding>>;
 export type LiveMark = Entry<Marked>;
 
 export class LiveHoldings {
+  /** All holdings of a market share its id. */
+  readonly #ids = new Map<string, string>();
   readonly #traders: LRUCache<string, LiveHolder>;
   readonly #marks = new LRUCache<string, LiveMark>({ max: MARKS_MAX });
 
@@ -52,6 +54,10 @@ export class LiveHoldings {
       maxSize: bytesMax,
       sizeCalculation: ({ value }) => TRADER_BYTES + value.size * HOLDING_BYTES,
     });
+  }
+
+  get markets(): number {
+    return this.#ids.size;
   }
 
   /** Estimated bytes of memory of the traders. */
@@ -76,7 +82,7 @@ export class LiveHoldings {
 
   /** Sets what was read. */
   fill(holder: LiveHolder, holdings: readonly Holding[]): void {
-    for (const one of holdings) holder.value.set(one.conditionId, one);
+    for (const one of holdings) this.#hold(holder, one);
     settle(holder);
   }
 
@@ -109,7 +115,7 @@ export class LiveHoldings {
   enter(changes: readonly Change[]): void {
     for (const change of changes) {
       const holder = this.#traders.peek(change.trader);
-      if (holder !== undefined) apply(holder, () => book(holder.value, change));
+      if (holder !== undefined) apply(holder, () => this.#book(holder, change));
       if (!change.isTaker || change.shares === 0n) continue;
       this.#mark(change.conditionId, {
         version: versionOf(change.block, change.log, true),
@@ -128,6 +134,31 @@ export class LiveHoldings {
     const { conditionId, block, ...payout } = resolved;
     const mark = { source: 'resolution', ...payout } as const;
     this.#mark(conditionId, { mark, version: versionOf(block, 0, true) });
+  }
+
+  #book(holder: LiveHolder, change: Change): void {
+    const version = versionOf(change.block, change.log, change.isFill);
+    const before = holder.value.get(change.conditionId);
+    if (before !== undefined && before.version >= version) return;
+    const { conditionId, isFill, time } = change;
+    this.#hold(holder, {
+      ...{ conditionId, version },
+      ...{ outcome: change.heldOutcome, shares: change.heldShares },
+      ...{ cost: change.heldCost, fees: change.heldFees },
+      realised: (before?.realised ?? 0n) + BigInt(change.pnl),
+      realisedCost: (before?.realisedCost ?? 0n) + BigInt(change.cost),
+      volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
+      firstAt: before?.firstAt ?? time,
+      lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
+      settled: (before?.settled ?? 0) + (isFill ? 0 : 1),
+    });
+  }
+
+  #hold(holder: LiveHolder, holding: Holding): void {
+    const { conditionId } = holding;
+    const id = this.#ids.get(conditionId) ?? conditionId;
+    this.#ids.set(id, id);
+    holder.value.set(id, { ...holding, conditionId: id });
   }
 
   /** A resolution replaces any match, and only a newer match replaces a match. */
@@ -158,22 +189,4 @@ function settle(entry: LiveHolder | LiveMark): void {
   const { waiting = [] } = entry;
   entry.waiting = undefined;
   for (const change of waiting) change();
-}
-
-function book(holdings: Map<string, Holding>, change: Change): void {
-  const version = versionOf(change.block, change.log, change.isFill);
-  const before = holdings.get(change.conditionId);
-  if (before !== undefined && before.version >= version) return;
-  const { conditionId, isFill, time } = change;
-  holdings.set(conditionId, {
-    ...{ conditionId, version },
-    ...{ outcome: change.heldOutcome, shares: change.heldShares },
-    ...{ cost: change.heldCost, fees: change.heldFees },
-    realised: (before?.realised ?? 0n) + change.pnl,
-    realisedCost: (before?.realisedCost ?? 0n) + change.cost,
-    volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
-    firstAt: before?.firstAt ?? time,
-    lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
-    settled: (before?.settled ?? 0) + (isFill ? 0 : 1),
-  });
 }

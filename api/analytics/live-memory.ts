@@ -98,8 +98,9 @@ export function followMemory(options: LiveOptions) {
     // Replicas of a cluster do not have the same rows at the same time.
     if (tables.some(({ engine }) => /^(?:Distributed|Replicated)/.test(engine))) return undefined;
     return {
-      cells: new LiveCells({ now, bytesMax: bytesMax / 2 }),
-      holdings: new LiveHoldings({ bytesMax: bytesMax / 2 }),
+      // A market takes three times as much of them as of cells.
+      cells: new LiveCells({ now, bytesMax: bytesMax / 4 }),
+      holdings: new LiveHoldings({ bytesMax: (bytesMax * 3) / 4 }),
       ...{ tables, place, followedAtMs: atMs, labelsAtMs: atMs },
     };
   }
@@ -124,7 +125,8 @@ export function followMemory(options: LiveOptions) {
     // After the rows, so that all of them were read from these tables.
     const isSame = isContinued(to.tables, await readTables(reading));
     const isWhole = [stored, resolved, labels].every(({ length }) => length < ROWS_MAX);
-    if (!isSame || !isWhole || cells.size.markets > MARKETS_MAX) return false;
+    const markets = Math.max(cells.markets.size, holdings.markets);
+    if (!isSame || !isWhole || markets > MARKETS_MAX) return false;
     for (const [window, period] of periods.entries()) {
       if (period !== undefined) cells.queue(window, period, leaving[window] ?? []);
     }

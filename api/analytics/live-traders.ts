@@ -18,7 +18,7 @@ import {
 } from './marks.ts';
 import { type Reading, read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';
-import { NEWEST_BLOCK, readPairs, sumWindows, type TagSums } from './trader-cells.ts';
+import { type Market, Markets, NEWEST_BLOCK, readCells, type TagSums } from './trader-cells.ts';
 
 export type Recent = {
   /** For each window, shortest first, sums over the markets with equal tags. Windows end now. */
@@ -50,7 +50,7 @@ export function createLiveTraders(
     if (known !== undefined) return await loaded(known);
     const live = cells.begin(trader);
     load([live], {
-      found: readRecent(reading, { trader, now: cells.now, block: place.block }),
+      found: readRecent(reading, { trader, now: cells.now, block: place.block }, cells.markets),
       fill: (recent) => cells.fill(live, recent),
       drop: () => cells.drop(trader, live),
     });
@@ -104,14 +104,12 @@ export function createLiveTraders(
       if (isLive && series === undefined) {
         return { windows: memory.cells.windows(found), lastTradeAt: found.lastTradeAt };
       }
-      const { pairs, lastTradeAt } = isLive
+      const { cells, lastTradeAt } = isLive
         ? found
-        : await readRecent(own, { trader, now: clock(), block: NEWEST_BLOCK });
-      const all = [...pairs.values()];
-      const counted = all.filter(
-        ({ labels }) => series === undefined || labels.series.toLowerCase() === series,
-      );
-      return { windows: sumWindows(counted), lastTradeAt };
+        : await readRecent(own, { trader, now: clock(), block: NEWEST_BLOCK }, new Markets());
+      const isOfSeries = (market: Market) => market.series.toLowerCase() === series;
+      const windows = cells.windows(series === undefined ? undefined : isOfSeries);
+      return { windows, lastTradeAt };
     },
 
     /** What a trader holds and held; undefined without memory. */
@@ -218,9 +216,9 @@ async function readMarkedOf(own: Reading, conditionIds: readonly string[], trade
     : readMarked(own, conditionIds));
 }
 
-async function readRecent(own: Reading, wanted: Parameters<typeof readPairs>[1]) {
-  const { pairs, newestFill } = await readPairs(own, wanted);
-  return { pairs, lastTradeAt: newestFill || (await readNewest(own, wanted.trader)) };
+async function readRecent(own: Reading, wanted: Parameters<typeof readCells>[1], markets: Markets) {
+  const { cells, newestFill } = await readCells(own, wanted, markets);
+  return { cells, lastTradeAt: newestFill || (await readNewest(own, wanted.trader)) };
 }
 
 const ActivityRow = rowOf({ newest: seconds('max(last_trade_at)') });

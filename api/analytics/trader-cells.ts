@@ -6,30 +6,30 @@
 import { Bytes } from '../../infra/clickhouse.ts';
 import { MARKET_SERIES, MARKET_TAGS } from './market-tags.ts';
 import { type Reading, ROWS_OF_A_WALLET, read } from './query.ts';
-import { count as counted, hexText, int, rowOf, seconds, string, strings } from './rows.ts';
+import { count as counted, hexText, rowOf, safe, seconds, string, strings } from './rows.ts';
 import { WINDOW_LENGTHS } from './time-frames.ts';
 
-/** Of a booking, or sums of several, in micro-USDC. */
+/** Of a booking, or sums of several, in micro-USDC: safe integers. */
 export type Amounts = {
-  pnl: bigint;
-  cost: bigint;
-  makerVolume: bigint;
-  takerVolume: bigint;
+  readonly pnl: number;
+  readonly cost: number;
+  readonly makerVolume: number;
+  readonly takerVolume: number;
   /** Σ usdc · (1 − price) of taker fills. */
-  unweighted: bigint;
+  readonly unweighted: number;
 };
 
-/** Sums of one band, and the number of its fills and settlements. */
-export type Cell = Amounts & { bookings: number };
-
 /** Tags and series of a market, as of now. */
-export type Labels = { tags: readonly string[]; series: string };
+export type Labels = { readonly tags: readonly string[]; readonly series: string };
 
-/** A market of a trader, with a cell for each band in which it has bookings. */
-export type Pair = { readonly labels: Labels; readonly cells: (Cell | undefined)[] };
+/** A market with its labels, which change for all traders at once. */
+export type Market = { tagSet: TagSet; series: string };
+type TagSet = readonly string[];
 
 /** Sums over the markets of a trader with equal tags. */
-export type TagSums = Readonly<Amounts> & {
+export type TagSums = {
+  readonly [Name in keyof Amounts]: bigint;
+} & {
   readonly tags: readonly string[];
   readonly markets: number;
   readonly wins: number;
@@ -37,6 +37,204 @@ export type TagSums = Readonly<Amounts> & {
 
 /** Begin of each window that ends at `now`, seconds since the epoch, shortest window first. */
 export const beginsOf = (now: number) => WINDOW_LENGTHS.map((length) => Math.max(0, now - length));
+
+/** Markets by condition id. Those with equal tags share one list. */
+export class Markets {
+  readonly #markets = new Map<string, Market>();
+  readonly #tagSets = new Map<string, TagSet>();
+  #changes = 0;
+
+  get size(): number {
+    return this.#markets.size;
+  }
+
+  /** Increases whenever a known market gets other labels. */
+  get changes(): number {
+    return this.#changes;
+  }
+
+  find(conditionId: string): Market | undefined {
+    return this.#markets.get(conditionId);
+  }
+
+  /** The market, which has these labels from now on. */
+  of(conditionId: string, { tags, series }: Labels): Market {
+    const key = tags.join('\n');
+    let tagSet = this.#tagSets.get(key);
+    if (tagSet === undefined) {
+      tagSet = tags;
+      this.#tagSets.set(key, tagSet);
+    }
+    const market = this.#markets.get(conditionId);
+    if (market === undefined) {
+      const added = { tagSet, series };
+      this.#markets.set(conditionId, added);
+      return added;
+    }
+    if (market.tagSet !== tagSet || market.series !== series) this.#changes += 1;
+    return Object.assign(market, { tagSet, series });
+  }
+}
+
+const AMOUNTS = ['pnl', 'cost', 'makerVolume', 'takerVolume', 'unweighted'] as const;
+/** A cell is a row of numbers: its amounts, and these. */
+const BOOKINGS = AMOUNTS.length;
+const BAND = BOOKINGS + 1;
+/** The row of the next cell of the market, or of the next free row. */
+const NEXT = BAND + 1;
+const WIDTH = NEXT + 1;
+const NONE = -1;
+/** Of a market's place in the map. */
+const PLACE_BYTES = 48;
+
+/**
+ * The cells of a trader. Nearly all markets have one, and busy traders have thousands of markets, so they are rows of one
+ * array: a cell takes 64 bytes, as an object with bigints 400.
+ */
+export class Cells {
+  /** The row of each market's first cell. */
+  readonly #first = new Map<Market, number>();
+  #numbers = new Float64Array(0);
+  #rows = 0;
+  #free = NONE;
+
+  /** Estimated bytes of memory. */
+  get bytes(): number {
+    return this.#numbers.byteLength + this.#first.size * PLACE_BYTES;
+  }
+
+  get markets(): number {
+    return this.#first.size;
+  }
+
+  /** Adds bookings to a cell. Throws RangeError if a sum is no safe integer. */
+  add(market: Market, band: number, amounts: Amounts, bookings = 1): void {
+    this.#change(this.#find(market, band) ?? this.#begin(market, band), amounts, bookings, 1);
+  }
+
+  /** Takes one booking away. Throws RangeError if the cell has none. */
+  take(market: Market, band: number, amounts: Amounts): void {
+    const row = this.#find(market, band);
+    if (row === undefined) throw new RangeError(`no booking in band ${band}`);
+    this.#change(row, amounts, 1, -1);
+    if (this.#at(row, BOOKINGS) === 0) this.#end(market, row);
+  }
+
+  /** For each window, shortest first, sums over the markets with equal tags; only over those that are counted. */
+  windows(isCounted: (market: Market) => boolean = () => true): readonly (readonly TagSums[])[] {
+    const windows = WINDOW_LENGTHS.map(() => new Map<TagSet, Totals>());
+    const bands = new Float64Array(WINDOW_LENGTHS.length * BAND);
+    for (const [market, first] of this.#first) {
+      if (!isCounted(market)) continue;
+      bands.fill(0);
+      for (let row = first; row !== NONE; row = this.#at(row, NEXT)) {
+        const from = row * WIDTH;
+        bands.set(this.#numbers.subarray(from, from + BAND), this.#at(row, BAND) * BAND);
+      }
+      for (const [window, totals] of windows.entries()) {
+        const sums = bands.subarray(window * BAND, (window + 1) * BAND);
+        if (window > 0) {
+          for (let at = 0; at < BAND; at++) {
+            sums[at] = (sums[at] ?? 0) + (bands[(window - 1) * BAND + at] ?? 0);
+          }
+        }
+        if (sums[BOOKINGS] === 0) continue;
+        let total = totals.get(market.tagSet);
+        if (total === undefined) {
+          total = new Totals();
+          totals.set(market.tagSet, total);
+        }
+        total.add(sums);
+      }
+    }
+    return windows.map((totals) => [...totals].map(([tags, total]) => total.of(tags)));
+  }
+
+  #at(row: number, column: number): number {
+    return this.#numbers[row * WIDTH + column] ?? 0;
+  }
+
+  #set(row: number, column: number, value: number): void {
+    this.#numbers[row * WIDTH + column] = value;
+  }
+
+  #change(row: number, amounts: Amounts, bookings: number, sign: 1 | -1): void {
+    for (const [at, name] of AMOUNTS.entries()) {
+      const sum = this.#at(row, at) + sign * amounts[name];
+      if (!Number.isSafeInteger(sum)) throw new RangeError(`${name} ${sum} is no safe integer`);
+      this.#set(row, at, sum);
+    }
+    this.#set(row, BOOKINGS, this.#at(row, BOOKINGS) + sign * bookings);
+  }
+
+  #find(market: Market, band: number): number | undefined {
+    let row = this.#first.get(market) ?? NONE;
+    while (row !== NONE && this.#at(row, BAND) !== band) row = this.#at(row, NEXT);
+    return row === NONE ? undefined : row;
+  }
+
+  /** Puts an empty cell before the other cells of the market. */
+  #begin(market: Market, band: number): number {
+    let row = this.#free;
+    if (row !== NONE) this.#free = this.#at(row, NEXT);
+    else {
+      row = this.#rows;
+      this.#rows += 1;
+      if (this.#rows * WIDTH > this.#numbers.length) {
+        const larger = new Float64Array(Math.ceil(this.#rows * 1.25 + 1) * WIDTH);
+        larger.set(this.#numbers);
+        this.#numbers = larger;
+      }
+    }
+    this.#numbers.fill(0, row * WIDTH, (row + 1) * WIDTH);
+    this.#set(row, BAND, band);
+    this.#set(row, NEXT, this.#first.get(market) ?? NONE);
+    this.#first.set(market, row);
+    return row;
+  }
+
+  /** Removes a cell. */
+  #end(market: Market, row: number): void {
+    const next = this.#at(row, NEXT);
+    let before = this.#first.get(market) ?? NONE;
+    if (before !== row) {
+      while (this.#at(before, NEXT) !== row) before = this.#at(before, NEXT);
+      this.#set(before, NEXT, next);
+    } else if (next === NONE) this.#first.delete(market);
+    else this.#first.set(market, next);
+    this.#set(row, NEXT, this.#free);
+    this.#free = row;
+  }
+}
+
+/** Sums of cells of different markets, which may be greater than any safe integer. */
+class Totals {
+  readonly #whole = AMOUNTS.map(() => 0n);
+  readonly #part = new Float64Array(AMOUNTS.length);
+  #markets = 0;
+  #wins = 0;
+
+  /** Adds the sums of a market. */
+  add(sums: Float64Array): void {
+    this.#markets += 1;
+    if ((sums[0] ?? 0) > 0) this.#wins += 1;
+    for (let at = 0; at < AMOUNTS.length; at++) {
+      const sum = (this.#part[at] ?? 0) + (sums[at] ?? 0);
+      if (Number.isSafeInteger(sum)) this.#part[at] = sum;
+      else {
+        this.#whole[at] = (this.#whole[at] ?? 0n) + BigInt(this.#part[at] ?? 0);
+        this.#part[at] = sums[at] ?? 0;
+      }
+    }
+  }
+
+  of(tags: readonly string[]): TagSums {
+    const [pnl = 0n, cost = 0n, makerVolume = 0n, takerVolume = 0n, unweighted = 0n] =
+      this.#whole.map((whole, at) => whole + BigInt(this.#part[at] ?? 0));
+    const amounts = { pnl, cost, makerVolume, takerVolume, unweighted };
+    return { ...amounts, tags, markets: this.#markets, wins: this.#wins };
+  }
+}
 
 /**
  * The usdc · (1 − price) of a taker's fill, micro-USDC. With price = usdc / shares, it is usdc · (shares − usdc) / shares,
@@ -49,11 +247,11 @@ const Row = rowOf({
   band: counted('arrayCount(begin -> block_time < begin, {begins:Array(UInt32)}) AS band'),
   tags: strings(MARKET_TAGS),
   series: string(MARKET_SERIES),
-  pnl: int('sum(realised_pnl)'),
-  cost: int('sum(realised_cost)'),
-  makerVolume: int("sumIf(usdc, kind = 'fill' AND NOT is_taker)"),
-  takerVolume: int('sumIf(usdc, is_taker)'),
-  unweighted: int(`sumIf(${UNWEIGHTED}, is_taker)`),
+  pnl: safe('sum(realised_pnl)'),
+  cost: safe('sum(realised_cost)'),
+  makerVolume: safe("sumIf(usdc, kind = 'fill' AND NOT is_taker)"),
+  takerVolume: safe('sumIf(usdc, is_taker)'),
+  unweighted: safe(`sumIf(${UNWEIGHTED}, is_taker)`),
   bookings: counted('count()'),
   newest: seconds("maxIf(block_time, kind = 'fill')"),
 });
@@ -70,70 +268,26 @@ ${ROWS_OF_A_WALLET}`;
 export const NEWEST_BLOCK = Number.MAX_SAFE_INTEGER;
 
 /**
- * The trader's markets by condition id, and the time of the newest fill in the longest window, 0 without one. Windows end
- * at `now`, seconds since the epoch. Throws Problem 503 if ClickHouse is unavailable.
+ * The trader's cells, and the time of the newest fill in the longest window, 0 without one. Windows end at `now`, seconds
+ * since the epoch. Throws Problem 503 if ClickHouse is unavailable.
  */
-export async function readPairs(
+export async function readCells(
   reading: Reading,
-  { trader, now, block }: { readonly trader: string; readonly now: number; readonly block: number },
+  wanted: { readonly trader: string; readonly now: number; readonly block: number },
+  markets: Markets,
 ) {
+  const { trader, now, block } = wanted;
   const begins = beginsOf(now);
   const parameters = {
     ...{ trader: new Bytes(trader), now, block },
     ...{ since: begins.at(-1), begins: `[${begins}]` },
   };
   const rows = await read(reading, { sql: SQL, parameters, row: Row });
-  const pairs = new Map<string, Pair>();
+  const cells = new Cells();
   let newestFill = 0;
-  for (const { conditionId, band, tags, series, newest, ...cell } of rows) {
-    let pair = pairs.get(conditionId);
-    if (pair === undefined) {
-      pair = { labels: { tags, series }, cells: [] };
-      pairs.set(conditionId, pair);
-    }
-    pair.cells[band] = cell;
-    newestFill = Math.max(newestFill, newest);
+  for (const row of rows) {
+    cells.add(markets.of(row.conditionId, row), row.band, row, row.bookings);
+    newestFill = Math.max(newestFill, row.newest);
   }
-  return { pairs, newestFill };
-}
-
-/** For each window, shortest first, sums over the markets with equal tags. */
-export function sumWindows(pairs: Iterable<Pair>): readonly (readonly TagSums[])[] {
-  const windows = WINDOW_LENGTHS.map(() => new Map<string, Amounts & TagTotal>());
-  for (const { labels, cells } of pairs) {
-    const key = labels.tags.join('\n');
-    let sum: Amounts | undefined;
-    for (const [window, totals] of windows.entries()) {
-      const cell = cells[window];
-      if (cell !== undefined) {
-        sum ??= { ...NOTHING };
-        addAmounts(sum, cell);
-      }
-      if (sum === undefined) continue;
-      let total = totals.get(key);
-      if (total === undefined) {
-        total = { ...NOTHING, tags: labels.tags, markets: 0, wins: 0 };
-        totals.set(key, total);
-      }
-      addAmounts(total, sum);
-      total.markets += 1;
-      if (sum.pnl > 0n) total.wins += 1;
-    }
-  }
-  return windows.map((totals) => [...totals.values()]);
-}
-
-type TagTotal = { readonly tags: readonly string[]; markets: number; wins: number };
-
-export const NOTHING: Readonly<Amounts> = {
-  ...{ pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, unweighted: 0n },
-};
-
-/** Adds `more` to `amounts`, or takes it away with the sign -1. */
-export function addAmounts(amounts: Amounts, more: Readonly<Amounts>, sign: 1n | -1n = 1n): void {
-  amounts.pnl += sign * more.pnl;
-  amounts.cost += sign * more.cost;
-  amounts.makerVolume += sign * more.makerVolume;
-  amounts.takerVolume += sign * more.takerVolume;
-  amounts.unweighted += sign * more.unweighted;
+  return { cells, newestFill };
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Live, LiveCells, type Logged } from '../../api/analytics/live-cells.ts';
 import { WINDOW_LENGTHS } from '../../api/analytics/time-frames.ts';
-import { NOTHING, type Pair, sumWindows, type TagSums } from '../../api/analytics/trader-cells.ts';
+import { Cells, Markets, type TagSums } from '../../api/analytics/trader-cells.ts';
 
 const START = 1_790_000_000;
 const TRADERS = ['0xa', '0xb', '0xc'];
@@ -22,8 +22,8 @@ const booking = fc
     length: fc.constantFrom(0, ...WINDOW_LENGTHS),
     isFill: fc.boolean(),
     isTaker: fc.boolean(),
-    pnl: fc.bigInt({ min: -5n, max: 5n }),
-    usdc: fc.bigInt({ min: 0n, max: 9n }),
+    pnl: fc.integer({ min: -5, max: 5 }),
+    usdc: fc.integer({ min: 0, max: 9 }),
   })
   .map(({ at, length, isTaker, usdc, ...rest }): Logged => {
     const isTaken = rest.isFill && isTaker;
@@ -31,14 +31,16 @@ const booking = fc
       ...rest,
       time: START + at - length,
       cost: usdc,
-      makerVolume: rest.isFill && !isTaker ? usdc : 0n,
-      takerVolume: isTaken ? usdc : 0n,
-      unweighted: isTaken ? usdc + 1n : 0n,
+      makerVolume: rest.isFill && !isTaker ? usdc : 0,
+      takerVolume: isTaken ? usdc : 0,
+      unweighted: isTaken ? usdc + 1 : 0,
     };
   });
 const log = fc
   .array(booking, { minLength: 1, maxLength: 60 })
   .map((rows) => rows.toSorted((a, b) => a.time - b.time));
+
+const AMOUNTS = { pnl: 1, cost: 0, makerVolume: 0, takerVolume: 0, unweighted: 0 };
 
 const step = fc.record({
   seconds: fc.integer({ min: 0, max: 45 }),
@@ -49,26 +51,36 @@ const step = fc.record({
   takes: fc.integer({ min: 0, max: 3 }),
 });
 
-/** The trader's markets as a statement reads them: of all bookings up to `stored`, in windows that end at `now`. */
-function cellsOf(rows: readonly Logged[], trader: string, now: number) {
-  const pairs = new Map<string, Pair>();
-  for (const { conditionId, time, ...row } of rows.filter((one) => one.trader === trader)) {
-    const band = WINDOW_LENGTHS.findIndex((length) => time >= now - length);
-    if (band === -1) continue;
-    const pair = pairs.get(conditionId) ?? { labels: labelsOf(conditionId), cells: [] };
-    pairs.set(conditionId, pair);
-    const cell = pair.cells[band] ?? { ...NOTHING, bookings: 0 };
-    pair.cells[band] = {
-      pnl: cell.pnl + row.pnl,
-      cost: cell.cost + row.cost,
-      makerVolume: cell.makerVolume + row.makerVolume,
-      takerVolume: cell.takerVolume + row.takerVolume,
-      unweighted: cell.unweighted + row.unweighted,
-      bookings: cell.bookings + 1,
-    };
+/** The trader's cells as a statement reads them: of all bookings up to `stored`, in windows that end at `now`. */
+function cellsOf(rows: readonly Logged[], trader: string, now: number, markets: Markets) {
+  const cells = new Cells();
+  const own = rows.filter((one) => one.trader === trader);
+  for (const row of own) {
+    const band = WINDOW_LENGTHS.findIndex((length) => row.time >= now - length);
+    if (band !== -1) cells.add(markets.of(row.conditionId, labelsOf(row.conditionId)), band, row);
   }
-  const fills = rows.filter((one) => one.trader === trader && one.isFill);
-  return { pairs, lastTradeAt: Math.max(0, ...fills.map(({ time }) => time)) };
+  const fills = own.filter(({ isFill }) => isFill);
+  return { cells, lastTradeAt: Math.max(0, ...fills.map(({ time }) => time)) };
+}
+
+/** What the windows must be, window by window and market by market. */
+function windowsOf(rows: readonly Logged[], trader: string, now: number) {
+  return WINDOW_LENGTHS.map((length) => {
+    const own = rows.filter((one) => one.trader === trader && one.time >= now - length);
+    const byTags = Map.groupBy(own, ({ conditionId }) => `${labelsOf(conditionId).tags}`);
+    return [...byTags].map(([tags, all]): TagSums => {
+      const sum = (name: 'pnl' | 'cost' | 'makerVolume' | 'takerVolume' | 'unweighted') =>
+        BigInt(all.reduce((total, row) => total + row[name], 0));
+      const markets = Map.groupBy(all, ({ conditionId }) => conditionId);
+      const pnls = [...markets.values()].map((of) => of.reduce((total, { pnl }) => total + pnl, 0));
+      return {
+        ...{ tags: tags.split(','), pnl: sum('pnl'), cost: sum('cost') },
+        ...{ makerVolume: sum('makerVolume'), takerVolume: sum('takerVolume') },
+        ...{ unweighted: sum('unweighted'), markets: markets.size },
+        wins: pnls.filter((pnl) => pnl > 0).length,
+      };
+    });
+  });
 }
 
 /** By tags, because the order of the markets does not matter. */
@@ -101,7 +113,8 @@ describe('live cells', () => {
         if (asked !== undefined && cells.find(asked) === undefined) {
           const live = cells.begin(asked);
           known.set(asked, live);
-          loads.push({ live, found: cellsOf(stored, asked, now), left: takes });
+          const found = cellsOf(stored, asked, now, cells.markets);
+          loads.push({ live, found, left: takes });
         }
         for (const load of loads) {
           if (load.left === 0) cells.fill(load.live, load.found);
@@ -109,10 +122,12 @@ describe('live cells', () => {
         }
         for (const [trader, live] of known) {
           if (live.waiting !== undefined) continue;
-          const { pairs, lastTradeAt } = cellsOf(stored, trader, now);
-          expect(live.lastTradeAt).toBe(lastTradeAt);
-          expect(sorted(cells.windows(live))).toEqual(sorted(sumWindows(pairs.values())));
-          expect(live.pairs.size).toBe(pairs.size);
+          const counted = cellsOf(stored, trader, now, new Markets());
+          expect(live.lastTradeAt).toBe(counted.lastTradeAt);
+          expect(live.cells.markets).toBe(counted.cells.markets);
+          const expected = sorted(windowsOf(stored, trader, now));
+          expect(sorted(cells.windows(live))).toEqual(expected);
+          expect(sorted(counted.cells.windows())).toEqual(expected);
         }
       }
     });
@@ -132,10 +147,10 @@ describe('live cells', () => {
 
   test('of the trader who was not asked for longest leave when there is no room', () => {
     const cells = new LiveCells({ now: START, bytesMax: 2_500 });
-    const none = { pairs: new Map<string, Pair>(), lastTradeAt: 0 };
-    for (const trader of ['0xa', '0xb']) cells.fill(cells.begin(trader), none);
+    const none = () => ({ cells: new Cells(), lastTradeAt: 0 });
+    for (const trader of ['0xa', '0xb']) cells.fill(cells.begin(trader), none());
     expect(cells.find('0xa')).toBeDefined();
-    cells.fill(cells.begin('0xc'), none);
+    cells.fill(cells.begin('0xc'), none());
     expect(['0xa', '0xb', '0xc'].map((trader) => cells.find(trader) !== undefined)).toEqual([
       ...[true, false, true],
     ]);
@@ -144,17 +159,32 @@ describe('live cells', () => {
 
   test('of a market have its new labels for every trader', () => {
     const cells = new LiveCells({ now: START, bytesMax: 1_000_000 });
-    const labels = { tags: ['crypto'], series: '' };
+    const market = cells.markets.of('0x1', { tags: ['crypto'], series: '' });
     const lives = TRADERS.map((trader) => {
       const live = cells.begin(trader);
-      const pair = { labels, cells: [{ ...NOTHING, bookings: 1 }] };
-      cells.fill(live, { pairs: new Map([['0x1', pair]]), lastTradeAt: 0 });
+      const own = new Cells();
+      own.add(market, 0, AMOUNTS);
+      cells.fill(live, { cells: own, lastTradeAt: 0 });
       return live;
     });
     const tagsOf = (live: Live) => cells.windows(live)[0]?.map(({ tags }) => tags);
     expect(lives.map(tagsOf)).toEqual(lives.map(() => [['crypto']]));
     cells.relabel('0x1', { tags: ['sports'], series: 'nba' });
     expect(lives.map(tagsOf)).toEqual(lives.map(() => [['sports']]));
-    for (const { pairs } of lives) expect(pairs.get('0x1')?.labels.series).toBe('nba');
+    expect(market.series).toBe('nba');
+  });
+
+  test('are exact beyond safe integers in sum, and refuse a cell beyond them', () => {
+    const cells = new Cells();
+    const markets = new Markets();
+    const most = { ...AMOUNTS, takerVolume: Number.MAX_SAFE_INTEGER };
+    for (const id of ['0x1', '0x2', '0x3']) {
+      cells.add(markets.of(id, { tags: ['crypto'], series: '' }), 0, most);
+    }
+    const [[sums] = []] = cells.windows();
+    expect(sums?.takerVolume).toBe(3n * BigInt(Number.MAX_SAFE_INTEGER));
+    expect(() => cells.add(markets.of('0x1', { tags: [], series: '' }), 0, most)).toThrow(
+      RangeError,
+    );
   });
 });
