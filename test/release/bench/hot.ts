@@ -13,8 +13,8 @@ import { getRequest, type Load, load, medianOf, startApi } from './load.ts';
 import { readable } from './report.ts';
 
 const REQUESTED_MAX = 10_000;
-/** Until the popular traders were asked for, the load is as if all were alike. */
-const WARM_UP_SECONDS = 20;
+/** Until the popular traders were asked for, memory has no use. */
+const WARM_UP_SECONDS = 60;
 const PATHS: Readonly<Record<string, (trader: string) => string>> = {
   'v1 trader': (trader) => `/v1/traders/${trader}`,
   'v2 trader': (trader) => `/v2/traders/${trader}`,
@@ -72,7 +72,8 @@ async function byTurns(
       const random = new Random(`${round}`);
       const request = (i: number) => getRequest(how.path(how.trader(random)), api.headers(i));
       const asked = { ...how, port: api.port, request };
-      if (how.isWarm) await load({ ...asked, connections: 16, seconds: WARM_UP_SECONDS });
+      const hasMemory = how.isWarm && name === 'live';
+      if (hasMemory) await load({ ...asked, connections: 16, seconds: WARM_UP_SECONDS });
       loads.set(name, [...(loads.get(name) ?? []), await load(asked)]);
       await api.stop();
     }
