@@ -24,8 +24,8 @@ export type Change = {
   readonly outcome: 0 | 1;
   readonly shares: bigint;
   readonly usdc: bigint;
-  readonly pnl: number;
-  readonly cost: number;
+  readonly pnl: bigint;
+  readonly cost: bigint;
   readonly heldOutcome: 0 | 1;
   readonly heldShares: bigint;
   readonly heldCost: bigint;
@@ -145,8 +145,8 @@ export class LiveHoldings {
       ...{ conditionId, version },
       ...{ outcome: change.heldOutcome, shares: change.heldShares },
       ...{ cost: change.heldCost, fees: change.heldFees },
-      realised: (before?.realised ?? 0n) + BigInt(change.pnl),
-      realisedCost: (before?.realisedCost ?? 0n) + BigInt(change.cost),
+      realised: (before?.realised ?? 0n) + change.pnl,
+      realisedCost: (before?.realisedCost ?? 0n) + change.cost,
       volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
       firstAt: before?.firstAt ?? time,
       lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),

@@ -11,7 +11,6 @@ import {
   int,
   type RowOf,
   rowOf,
-  safe,
   seconds,
   string,
   strings,
@@ -26,11 +25,11 @@ const columns = {
   conditionId: hexText('condition_id'),
   time: seconds('block_time'),
   isFill: boolean("toBool(kind = 'fill')"),
-  pnl: safe('realised_pnl'),
-  cost: safe('realised_cost'),
-  makerVolume: safe("if(kind = 'fill' AND NOT is_taker, usdc, 0)"),
-  takerVolume: safe('if(is_taker, usdc, 0)'),
-  unweighted: safe(`if(is_taker, ${UNWEIGHTED}, 0)`),
+  pnl: int('realised_pnl'),
+  cost: int('realised_cost'),
+  makerVolume: int("if(kind = 'fill' AND NOT is_taker, usdc, 0)"),
+  takerVolume: int('if(is_taker, usdc, 0)'),
+  unweighted: int(`if(is_taker, ${UNWEIGHTED}, 0)`),
 };
 const LoggedRow = rowOf(columns);
 

@@ -54,8 +54,6 @@ export function hexSql(bytes: string): string {
 }
 
 export const int = (sql: string) => column(sql, bigint);
-/** An integer that is safe as a number: a greater one is refused. */
-export const safe = (sql: string) => column(`toFloat64(${sql})`, z.int());
 /** A large integer as decimal text. */
 export const digits = (sql: string) => column(sql, z.string().regex(/^\d+$/));
 /** A count that fits a JSON number, of any integer type. */

@@ -6,17 +6,17 @@
 import { Bytes } from '../../infra/clickhouse.ts';
 import { MARKET_SERIES, MARKET_TAGS } from './market-tags.ts';
 import { type Reading, ROWS_OF_A_WALLET, read } from './query.ts';
-import { count as counted, hexText, rowOf, safe, seconds, string, strings } from './rows.ts';
+import { count as counted, hexText, int, rowOf, seconds, string, strings } from './rows.ts';
 import { WINDOW_LENGTHS } from './time-frames.ts';
 
-/** Of a booking, or sums of several, in micro-USDC: safe integers. */
+/** Of a booking, or sums of several, in micro-USDC. */
 export type Amounts = {
-  readonly pnl: number;
-  readonly cost: number;
-  readonly makerVolume: number;
-  readonly takerVolume: number;
+  readonly pnl: bigint;
+  readonly cost: bigint;
+  readonly makerVolume: bigint;
+  readonly takerVolume: bigint;
   /** Σ usdc · (1 − price) of taker fills. */
-  readonly unweighted: number;
+  readonly unweighted: bigint;
 };
 
 /** Tags and series of a market, as of now. */
@@ -27,9 +27,7 @@ export type Market = { tagSet: TagSet; series: string };
 type TagSet = readonly string[];
 
 /** Sums over the markets of a trader with equal tags. */
-export type TagSums = {
-  readonly [Name in keyof Amounts]: bigint;
-} & {
+export type TagSums = Amounts & {
   readonly tags: readonly string[];
   readonly markets: number;
   readonly wins: number;
@@ -77,19 +75,23 @@ export class Markets {
 }
 
 const AMOUNTS = ['pnl', 'cost', 'makerVolume', 'takerVolume', 'unweighted'] as const;
+/** An amount is two numbers: how many times 2^32, and the rest. So sums of whole months are exact, too. */
+const BITS = 32;
+const UNIT = 2 ** BITS;
+const SHIFT = BigInt(BITS);
 /** A cell is a row of numbers: its amounts, and these. */
-const BOOKINGS = AMOUNTS.length;
+const BOOKINGS = 2 * AMOUNTS.length;
 const BAND = BOOKINGS + 1;
 /** The row of the next cell of the market, or of the next free row. */
 const NEXT = BAND + 1;
 const WIDTH = NEXT + 1;
 const NONE = -1;
 /** Of a market's place in the map. */
-const PLACE_BYTES = 48;
+const PLACE_BYTES = 90;
 
 /**
  * The cells of a trader. Nearly all markets have one, and busy traders have thousands of markets, so they are rows of one
- * array: a cell takes 64 bytes, as an object with bigints 400.
+ * array: a cell takes 104 bytes, as an object with bigints 400.
  */
 export class Cells {
   /** The row of each market's first cell. */
@@ -107,7 +109,7 @@ export class Cells {
     return this.#first.size;
   }
 
-  /** Adds bookings to a cell. Throws RangeError if a sum is no safe integer. */
+  /** Adds bookings to a cell. */
   add(market: Market, band: number, amounts: Amounts, bookings = 1): void {
     this.#change(this.#find(market, band) ?? this.#begin(market, band), amounts, bookings, 1);
   }
@@ -159,10 +161,12 @@ export class Cells {
   }
 
   #change(row: number, amounts: Amounts, bookings: number, sign: 1 | -1): void {
-    for (const [at, name] of AMOUNTS.entries()) {
-      const sum = this.#at(row, at) + sign * amounts[name];
-      if (!Number.isSafeInteger(sum)) throw new RangeError(`${name} ${sum} is no safe integer`);
-      this.#set(row, at, sum);
+    for (const [index, name] of AMOUNTS.entries()) {
+      const amount = amounts[name];
+      const rest = this.#at(row, 2 * index + 1) + sign * Number(BigInt.asUintN(BITS, amount));
+      const units = Math.floor(rest / UNIT);
+      this.#set(row, 2 * index, this.#at(row, 2 * index) + sign * Number(amount >> SHIFT) + units);
+      this.#set(row, 2 * index + 1, rest - units * UNIT);
     }
     this.#set(row, BOOKINGS, this.#at(row, BOOKINGS) + sign * bookings);
   }
@@ -207,30 +211,27 @@ export class Cells {
   }
 }
 
-/** Sums of cells of different markets, which may be greater than any safe integer. */
+/** Sums of cells of different markets. */
 class Totals {
-  readonly #whole = AMOUNTS.map(() => 0n);
-  readonly #part = new Float64Array(AMOUNTS.length);
+  readonly #sums = new Float64Array(BOOKINGS);
   #markets = 0;
   #wins = 0;
 
   /** Adds the sums of a market. */
   add(sums: Float64Array): void {
     this.#markets += 1;
-    if ((sums[0] ?? 0) > 0) this.#wins += 1;
-    for (let at = 0; at < AMOUNTS.length; at++) {
-      const sum = (this.#part[at] ?? 0) + (sums[at] ?? 0);
-      if (Number.isSafeInteger(sum)) this.#part[at] = sum;
-      else {
-        this.#whole[at] = (this.#whole[at] ?? 0n) + BigInt(this.#part[at] ?? 0);
-        this.#part[at] = sums[at] ?? 0;
-      }
-    }
+    const [units = 0, rest = 0] = sums;
+    if (units * UNIT + rest > 0) this.#wins += 1;
+    for (let at = 0; at < BOOKINGS; at++) this.#sums[at] = (this.#sums[at] ?? 0) + (sums[at] ?? 0);
   }
 
   of(tags: readonly string[]): TagSums {
-    const [pnl = 0n, cost = 0n, makerVolume = 0n, takerVolume = 0n, unweighted = 0n] =
-      this.#whole.map((whole, at) => whole + BigInt(this.#part[at] ?? 0));
+    const [pnl = 0n, cost = 0n, makerVolume = 0n, takerVolume = 0n, unweighted = 0n] = AMOUNTS.map(
+      (_, index) => {
+        const [units = 0, rest = 0] = this.#sums.subarray(2 * index);
+        return (BigInt(units) << SHIFT) + BigInt(rest);
+      },
+    );
     const amounts = { pnl, cost, makerVolume, takerVolume, unweighted };
     return { ...amounts, tags, markets: this.#markets, wins: this.#wins };
   }
@@ -247,11 +248,11 @@ const Row = rowOf({
   band: counted('arrayCount(begin -> block_time < begin, {begins:Array(UInt32)}) AS band'),
   tags: strings(MARKET_TAGS),
   series: string(MARKET_SERIES),
-  pnl: safe('sum(realised_pnl)'),
-  cost: safe('sum(realised_cost)'),
-  makerVolume: safe("sumIf(usdc, kind = 'fill' AND NOT is_taker)"),
-  takerVolume: safe('sumIf(usdc, is_taker)'),
-  unweighted: safe(`sumIf(${UNWEIGHTED}, is_taker)`),
+  pnl: int('sum(realised_pnl)'),
+  cost: int('sum(realised_cost)'),
+  makerVolume: int("sumIf(usdc, kind = 'fill' AND NOT is_taker)"),
+  takerVolume: int('sumIf(usdc, is_taker)'),
+  unweighted: int(`sumIf(${UNWEIGHTED}, is_taker)`),
   bookings: counted('count()'),
   newest: seconds("maxIf(block_time, kind = 'fill')"),
 });
