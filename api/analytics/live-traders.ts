@@ -92,7 +92,7 @@ export function createLiveTraders(
   }
 
   return {
-    /** What is in memory, and how many profiles and lists of positions came from memory and from statements. */
+    /** Size of the memory, and how many profiles and lists of positions it answered; statements answered the others. */
     figures: () => ({ ...size(), answered }),
 
     /** The sums of a trader, only over the markets of a series if there is one. */

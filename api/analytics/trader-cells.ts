@@ -91,7 +91,7 @@ const PLACE_BYTES = 90;
 
 /**
  * The cells of a trader. Nearly all markets have one, and busy traders have thousands of markets, so they are rows of one
- * array: a cell takes 104 bytes, as an object with bigints 400.
+ * array, which take less memory than objects.
  */
 export class Cells {
   /** The row of each market's first cell. */

@@ -9,7 +9,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 
 const CANDIDATES = [
   process.env.CHROMIUM_BIN ?? '',
-  // Without the browser's own windows, a tab costs a fraction.
+  // It has no windows of its own, so a tab costs less.
   '/usr/bin/chromium-headless-shell',
   ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
 ];
