@@ -3,7 +3,7 @@
  * move on to the next band. This file does no I/O; live-memory.ts and live-traders.ts do. All traders are as of the same second
  * and of the same block.
  */
-import { LRUCache } from 'lru-cache';
+import type { Pool } from './live-pool.ts';
 import { WINDOW_LENGTHS } from './time-frames.ts';
 import {
   type Amounts,
@@ -16,8 +16,10 @@ import {
 
 /** What leaves a window is read so far ahead, and again when half of it is left. */
 const AHEAD_SECONDS = 60;
-/** Bytes of memory without the cells, estimated on the safe side. */
+/** Bytes of memory without the cells, estimated. */
 const TRADER_BYTES = 1_000;
+/** Of the sums of a window over the markets with equal tags. */
+const SUMS_BYTES = 250;
 
 /** A fill or settlement. Amounts are in micro-USDC, the time is in seconds since the epoch. */
 export type Logged = Amounts & {
@@ -41,6 +43,7 @@ export type Live = {
   loaded: Promise<void> | undefined;
   /** What `windows` returned, until a cell or a tag changes. */
   windows: { readonly sums: readonly (readonly TagSums[])[]; readonly changes: number } | undefined;
+  readonly bytes: () => number;
 };
 
 /** Bookings that leave a window next, in the order of time; all of those before `readTo`. */
@@ -50,18 +53,15 @@ export class LiveCells {
   #now: number;
   /** By window, shortest first. */
   readonly #leaving: readonly Leaving[];
-  readonly #traders: LRUCache<string, Live>;
+  readonly #traders: Pool<Live>;
   /** Of all traders. */
   readonly markets = new Markets();
 
   /** Windows end at `now`, seconds since the epoch. */
-  constructor({ now, bytesMax }: { readonly now: number; readonly bytesMax: number }) {
+  constructor({ now, traders }: { readonly now: number; readonly traders: Pool<Live> }) {
     this.#now = now;
     this.#leaving = beginsOf(now).map((readTo) => ({ rows: [], next: 0, readTo }));
-    this.#traders = new LRUCache({
-      maxSize: bytesMax,
-      sizeCalculation: ({ cells }) => TRADER_BYTES + cells.bytes,
-    });
+    this.#traders = traders;
   }
 
   /** The second at which all windows end. */
@@ -69,17 +69,9 @@ export class LiveCells {
     return this.#now;
   }
 
-  /** Traders, and their bytes of memory, estimated. */
-  get size() {
-    return { traders: this.#traders.size, bytes: this.#traders.calculatedSize };
-  }
-
   /** The trader, if there is room and it was asked for before. */
   find(trader: string): Live | undefined {
-    const live = this.#traders.get(trader);
-    // It may have grown.
-    if (live !== undefined) this.#traders.set(trader, live);
-    return live;
+    return this.#traders.find(trader);
   }
 
   /** Begins to follow a trader, whose cells the caller reads as of now. */
@@ -87,8 +79,12 @@ export class LiveCells {
     const live: Live = {
       ...{ cells: new Cells(), lastTradeAt: 0 },
       ...{ waiting: [], loaded: undefined, windows: undefined },
+      bytes() {
+        const sums = live.windows?.sums.reduce((count, window) => count + window.length, 0) ?? 0;
+        return TRADER_BYTES + live.cells.bytes + sums * SUMS_BYTES;
+      },
     };
-    this.#traders.set(trader, live);
+    this.#traders.add(trader, live);
     return live;
   }
 
@@ -110,7 +106,7 @@ export class LiveCells {
 
   /** Stops following a trader whose cells could not be read. */
   drop(trader: string, live: Live): void {
-    if (this.#traders.peek(trader) === live) this.#traders.delete(trader);
+    this.#traders.drop(trader, live);
   }
 
   /** For each window, the period whose bookings have to be read so that it can advance to `now` and a while longer. */

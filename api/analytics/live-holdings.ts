@@ -5,9 +5,10 @@
  */
 import { LRUCache } from 'lru-cache';
 import { blockOf, type Holding, versionOf } from './holdings.ts';
+import type { Pool } from './live-pool.ts';
 import type { Marked } from './marks.ts';
 
-/** Bytes of memory, estimated on the safe side. */
+/** Bytes of memory, estimated. */
 const TRADER_BYTES = 1_000;
 const HOLDING_BYTES = 350;
 const MARKS_MAX = 50_000;
@@ -40,43 +41,35 @@ type Entry<Value> = {
   /** Settles when it was read. */
   loaded: Promise<void> | undefined;
 };
-export type LiveHolder = Entry<Map<string, Holding>>;
+export type LiveHolder = Entry<Map<string, Holding>> & { readonly bytes: () => number };
 export type LiveMark = Entry<Marked>;
 
 export class LiveHoldings {
   /** All holdings of a market share its id. */
   readonly #ids = new Map<string, string>();
-  readonly #traders: LRUCache<string, LiveHolder>;
+  readonly #traders: Pool<LiveHolder>;
   readonly #marks = new LRUCache<string, LiveMark>({ max: MARKS_MAX });
 
-  constructor({ bytesMax }: { readonly bytesMax: number }) {
-    this.#traders = new LRUCache({
-      maxSize: bytesMax,
-      sizeCalculation: ({ value }) => TRADER_BYTES + value.size * HOLDING_BYTES,
-    });
+  constructor(traders: Pool<LiveHolder>) {
+    this.#traders = traders;
   }
 
   get markets(): number {
     return this.#ids.size;
   }
 
-  /** Estimated bytes of memory of the traders. */
-  get bytes(): number {
-    return this.#traders.calculatedSize;
-  }
-
   /** The trader, if there is room and it was asked for before. */
   find(trader: string): LiveHolder | undefined {
-    const known = this.#traders.get(trader);
-    // It may have grown.
-    if (known !== undefined) this.#traders.set(trader, known);
-    return known;
+    return this.#traders.find(trader);
   }
 
   /** Begins to follow a trader, whose holdings the caller reads from now on. */
   begin(trader: string): LiveHolder {
-    const holder: LiveHolder = { value: new Map(), waiting: [], loaded: undefined };
-    this.#traders.set(trader, holder);
+    const holder: LiveHolder = {
+      ...{ value: new Map(), waiting: [], loaded: undefined },
+      bytes: () => TRADER_BYTES + holder.value.size * HOLDING_BYTES,
+    };
+    this.#traders.add(trader, holder);
     return holder;
   }
 
@@ -104,7 +97,7 @@ export class LiveHoldings {
 
   /** Stops following a trader whose holdings could not be read. */
   drop(trader: string, holder: LiveHolder): void {
-    if (this.#traders.peek(trader) === holder) this.#traders.delete(trader);
+    this.#traders.drop(trader, holder);
   }
 
   dropMark(conditionId: string, entry: LiveMark): void {

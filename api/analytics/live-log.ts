@@ -2,20 +2,9 @@
 
 import { z } from 'zod';
 import type { Period } from './live-cells.ts';
-import { MARKET_SERIES, MARKET_TAGS } from './market-tags.ts';
+import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
 import { type Reading, read } from './query.ts';
-import {
-  boolean,
-  count,
-  hexText,
-  int,
-  type RowOf,
-  rowOf,
-  seconds,
-  string,
-  strings,
-  typed,
-} from './rows.ts';
+import { boolean, count, hexText, int, type RowOf, rowOf, seconds, string, typed } from './rows.ts';
 import { UNWEIGHTED } from './trader-cells.ts';
 
 const outcome = (sql: string) => typed(sql, z.literal([0, 1]));
@@ -46,7 +35,7 @@ const StoredRow = rowOf({
   heldShares: int('position_shares'),
   heldCost: int('position_cost'),
   heldFees: int('position_fees'),
-  tags: strings(MARKET_TAGS),
+  tagLines: string(MARKET_TAG_LINES),
   series: string(MARKET_SERIES),
 });
 export type Place = { readonly block: number; readonly time: number };
@@ -125,7 +114,7 @@ export function isContinued(before: Tables, after: Tables): boolean {
 
 const LabelRow = rowOf({
   conditionId: hexText('condition_id'),
-  tags: strings(MARKET_TAGS),
+  tagLines: string(MARKET_TAG_LINES),
   series: string(MARKET_SERIES),
 });
 

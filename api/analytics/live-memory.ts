@@ -17,6 +17,7 @@ import {
   readTables,
   type Tables,
 } from './live-log.ts';
+import { LivePool } from './live-pool.ts';
 import type { Reading } from './query.ts';
 
 /** The memory is brought to the newest block this often, while requests arrive. */
@@ -39,6 +40,7 @@ const MARKETS_MAX = 200_000;
 export type Memory = {
   readonly cells: LiveCells;
   readonly holdings: LiveHoldings;
+  readonly pool: LivePool;
   readonly tables: Tables;
   /** All blocks up to this one count, and none after it. */
   place: Place;
@@ -97,10 +99,11 @@ export function followMemory(options: LiveOptions) {
     const tables = await readTables(reading);
     // Replicas of a cluster do not have the same rows at the same time.
     if (tables.some(({ engine }) => /^(?:Distributed|Replicated)/.test(engine))) return undefined;
+    const pool = new LivePool(bytesMax);
     return {
-      // A market takes three times as much of them as of cells.
-      cells: new LiveCells({ now, bytesMax: bytesMax / 4 }),
-      holdings: new LiveHoldings({ bytesMax: (bytesMax * 3) / 4 }),
+      pool,
+      cells: new LiveCells({ now, traders: pool.kind('cells') }),
+      holdings: new LiveHoldings(pool.kind('holdings')),
       ...{ tables, place, followedAtMs: atMs, labelsAtMs: atMs },
     };
   }
@@ -171,12 +174,8 @@ export function followMemory(options: LiveOptions) {
     isValid: (one: Memory | undefined): one is Memory => one !== undefined && one === memory,
     /** Seconds since the epoch. */
     clock,
-    /** Traders in memory and their bytes, estimated, and how often everything was forgotten. */
-    size() {
-      const { cells, holdings } = memory ?? {};
-      const bytes = (cells?.size.bytes ?? 0) + (holdings?.bytes ?? 0);
-      return { traders: cells?.size.traders ?? 0, bytes, forgotten };
-    },
+    /** Traders' cells and holdings in memory and their bytes, estimated, and how often everything was forgotten. */
+    size: () => ({ ...(memory?.pool.size ?? { entries: 0, bytes: 0 }), forgotten }),
   };
 }
 

@@ -18,7 +18,8 @@ import {
 } from './marks.ts';
 import { type Reading, read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';
-import { type Market, Markets, NEWEST_BLOCK, readCells, type TagSums } from './trader-cells.ts';
+import { type Market, type Markets, readCells, type TagSums } from './trader-cells.ts';
+import { readSums } from './trader-sums.ts';
 
 export type Recent = {
   /** For each window, shortest first, sums over the markets with equal tags. Windows end now. */
@@ -98,18 +99,20 @@ export function createLiveTraders(
     /** The sums of a trader, only over the markets of a series if there is one. */
     async recent(own: Reading, trader: string, series?: string): Promise<Recent> {
       const memory = await current();
-      const found = memory && (await cellsOf(memory, trader));
-      const isLive = found !== undefined && isValid(memory);
-      answered[isLive ? 'memory' : 'statements'] += 1;
-      if (isLive && series === undefined) {
-        return { windows: memory.cells.windows(found), lastTradeAt: found.lastTradeAt };
+      const live = memory && (await cellsOf(memory, trader));
+      if (live !== undefined && isValid(memory)) {
+        answered.memory += 1;
+        const isOfSeries = (market: Market) => market.series.toLowerCase() === series;
+        const { cells, lastTradeAt } = live;
+        const windows =
+          series === undefined ? memory.cells.windows(live) : cells.windows(isOfSeries);
+        return { windows, lastTradeAt };
       }
-      const { cells, lastTradeAt } = isLive
-        ? found
-        : await readRecent(own, { trader, now: clock(), block: NEWEST_BLOCK }, new Markets());
-      const isOfSeries = (market: Market) => market.series.toLowerCase() === series;
-      const windows = cells.windows(series === undefined ? undefined : isOfSeries);
-      return { windows, lastTradeAt };
+      answered.statements += 1;
+      const { windows, newestFill } = await readSums(own, { trader, now: clock(), series });
+      // The newest fill may be in another series.
+      const isNewest = newestFill > 0 && series === undefined;
+      return { windows, lastTradeAt: isNewest ? newestFill : await readNewest(own, trader) };
     },
 
     /** What a trader holds and held; undefined without memory. */

@@ -8,6 +8,9 @@
 export const MARKET_TAGS = `dictGetOrDefault('market_dictionary', 'tags',
   tuple(reinterpretAsUInt256(condition_id)), [])`;
 
+/** The same as one text, a tag a line, which is cheaper to read for many rows. */
+export const MARKET_TAG_LINES = `arrayStringConcat(${MARKET_TAGS}, '\\n')`;
+
 /** The tags under which a market with these tags counts, without duplicates. */
 export function countedTags(tags: readonly string[]): readonly string[] {
   const isEsports = tags.includes('esports');
@@ -30,7 +33,7 @@ export const MARKET_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug
   tuple(reinterpretAsUInt256(condition_id)), '')`;
 
 /** SQL condition: the market belongs to the series of the parameter `series`, which is in lower case. */
-const HAS_SERIES = `lowerUTF8(${MARKET_SERIES}) = {series:String}`;
+export const HAS_SERIES = `lowerUTF8(${MARKET_SERIES}) = {series:String}`;
 
 /** The tag that means no filter. */
 export const ALL_TAGS = 'all';

@@ -1,12 +1,12 @@
 /**
  * A trader's bookings of the last 30 days as cells: sums for each market and band. A booking is in the band of the
  * shortest window that contains it, so a window is the sum of its band and of those before it. One short statement reads
- * the cells; tags and totals are added up here, which takes half the processor time of a statement that does it.
+ * the cells; tags and totals are added up here.
  */
 import { Bytes } from '../../infra/clickhouse.ts';
-import { MARKET_SERIES, MARKET_TAGS } from './market-tags.ts';
+import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
 import { type Reading, ROWS_OF_A_WALLET, read } from './query.ts';
-import { count as counted, hexText, int, rowOf, seconds, string, strings } from './rows.ts';
+import { count as counted, hexText, number, rowOf, seconds, string } from './rows.ts';
 import { WINDOW_LENGTHS } from './time-frames.ts';
 
 /** Of a booking, or sums of several, in micro-USDC. */
@@ -19,8 +19,8 @@ export type Amounts = {
   readonly unweighted: bigint;
 };
 
-/** Tags and series of a market, as of now. */
-export type Labels = { readonly tags: readonly string[]; readonly series: string };
+/** Tags, each on a line, and series of a market, as of now. */
+export type Labels = { readonly tagLines: string; readonly series: string };
 
 /** A market with its labels, which change for all traders at once. */
 export type Market = { tagSet: TagSet; series: string };
@@ -56,12 +56,11 @@ export class Markets {
   }
 
   /** The market, which has these labels from now on. */
-  of(conditionId: string, { tags, series }: Labels): Market {
-    const key = tags.join('\n');
-    let tagSet = this.#tagSets.get(key);
+  of(conditionId: string, { tagLines, series }: Labels): Market {
+    let tagSet = this.#tagSets.get(tagLines);
     if (tagSet === undefined) {
-      tagSet = tags;
-      this.#tagSets.set(key, tagSet);
+      tagSet = tagLines === '' ? [] : tagLines.split('\n');
+      this.#tagSets.set(tagLines, tagSet);
     }
     const market = this.#markets.get(conditionId);
     if (market === undefined) {
@@ -75,11 +74,11 @@ export class Markets {
 }
 
 const AMOUNTS = ['pnl', 'cost', 'makerVolume', 'takerVolume', 'unweighted'] as const;
-/** An amount is two numbers: how many times 2^32, and the rest. So sums of whole months are exact, too. */
+/** An amount is a 64-bit integer in two halves: how many times 2^32, and the rest. */
 const BITS = 32;
 const UNIT = 2 ** BITS;
 const SHIFT = BigInt(BITS);
-/** A cell is a row of numbers: its amounts, and these. */
+/** A cell is a row of 32-bit integers: the halves of its amounts, and these. */
 const BOOKINGS = 2 * AMOUNTS.length;
 const BAND = BOOKINGS + 1;
 /** The row of the next cell of the market, or of the next free row. */
@@ -87,7 +86,7 @@ const NEXT = BAND + 1;
 const WIDTH = NEXT + 1;
 const NONE = -1;
 /** Of a market's place in the map. */
-const PLACE_BYTES = 90;
+const PLACE_BYTES = 56;
 
 /**
  * The cells of a trader. Nearly all markets have one, and busy traders have thousands of markets, so they are rows of one
@@ -96,9 +95,14 @@ const PLACE_BYTES = 90;
 export class Cells {
   /** The row of each market's first cell. */
   readonly #first = new Map<Market, number>();
-  #numbers = new Float64Array(0);
+  #numbers: Int32Array;
   #rows = 0;
   #free = NONE;
+
+  /** With room for so many cells. */
+  constructor(room = 0) {
+    this.#numbers = new Int32Array(room * WIDTH);
+  }
 
   /** Estimated bytes of memory. */
   get bytes(): number {
@@ -109,16 +113,23 @@ export class Cells {
     return this.#first.size;
   }
 
-  /** Adds bookings to a cell. */
-  add(market: Market, band: number, amounts: Amounts, bookings = 1): void {
-    this.#change(this.#find(market, band) ?? this.#begin(market, band), amounts, bookings, 1);
+  /** Adds a booking to a cell. */
+  add(market: Market, band: number, amounts: Amounts): void {
+    this.#change(this.#find(market, band) ?? this.#begin(market, band), amounts, 1);
+  }
+
+  /** Begins a cell with its sums, both halves of each amount. */
+  begin(market: Market, band: number, halves: readonly number[], bookings: number): void {
+    const row = this.#begin(market, band);
+    for (const [column, half] of halves.entries()) this.#set(row, column, half);
+    this.#set(row, BOOKINGS, bookings);
   }
 
   /** Takes one booking away. Throws RangeError if the cell has none. */
   take(market: Market, band: number, amounts: Amounts): void {
     const row = this.#find(market, band);
     if (row === undefined) throw new RangeError(`no booking in band ${band}`);
-    this.#change(row, amounts, 1, -1);
+    this.#change(row, amounts, -1);
     if (this.#at(row, BOOKINGS) === 0) this.#end(market, row);
   }
 
@@ -130,8 +141,12 @@ export class Cells {
       if (!isCounted(market)) continue;
       bands.fill(0);
       for (let row = first; row !== NONE; row = this.#at(row, NEXT)) {
-        const from = row * WIDTH;
-        bands.set(this.#numbers.subarray(from, from + BAND), this.#at(row, BAND) * BAND);
+        const to = this.#at(row, BAND) * BAND;
+        for (let at = 0; at < BOOKINGS; at += 2) {
+          bands[to + at] = this.#at(row, at);
+          bands[to + at + 1] = this.#at(row, at + 1) >>> 0;
+        }
+        bands[to + BOOKINGS] = this.#at(row, BOOKINGS);
       }
       for (const [window, totals] of windows.entries()) {
         const sums = bands.subarray(window * BAND, (window + 1) * BAND);
@@ -160,15 +175,16 @@ export class Cells {
     this.#numbers[row * WIDTH + column] = value;
   }
 
-  #change(row: number, amounts: Amounts, bookings: number, sign: 1 | -1): void {
+  #change(row: number, amounts: Amounts, sign: 1 | -1): void {
     for (const [index, name] of AMOUNTS.entries()) {
       const amount = amounts[name];
-      const rest = this.#at(row, 2 * index + 1) + sign * Number(BigInt.asUintN(BITS, amount));
+      const added = sign * Number(BigInt.asUintN(BITS, amount));
+      const rest = (this.#at(row, 2 * index + 1) >>> 0) + added;
       const units = Math.floor(rest / UNIT);
       this.#set(row, 2 * index, this.#at(row, 2 * index) + sign * Number(amount >> SHIFT) + units);
       this.#set(row, 2 * index + 1, rest - units * UNIT);
     }
-    this.#set(row, BOOKINGS, this.#at(row, BOOKINGS) + sign * bookings);
+    this.#set(row, BOOKINGS, this.#at(row, BOOKINGS) + sign);
   }
 
   #find(market: Market, band: number): number | undefined {
@@ -185,7 +201,7 @@ export class Cells {
       row = this.#rows;
       this.#rows += 1;
       if (this.#rows * WIDTH > this.#numbers.length) {
-        const larger = new Float64Array(Math.ceil(this.#rows * 1.25 + 1) * WIDTH);
+        const larger = new Int32Array(Math.ceil(this.#rows * 1.25 + 1) * WIDTH);
         larger.set(this.#numbers);
         this.#numbers = larger;
       }
@@ -243,16 +259,31 @@ class Totals {
  */
 export const UNWEIGHTED = 'intDivOrZero(toInt128(usdc) * (shares - usdc), shares)';
 
+/** The halves of a sum, as numbers: from decimal text, each would become a bigint first. */
+const units = (sum: string) => number(`toFloat64(bitShiftRight(${sum}, ${BITS}))`);
+const rest = (sum: string) => number(`toFloat64(bitAnd(${sum}, ${UNIT - 1}))`);
+const PNL = 'sum(realised_pnl)';
+const COST = 'sum(realised_cost)';
+const MAKER = "sumIf(usdc, kind = 'fill' AND NOT is_taker)";
+const TAKER = 'sumIf(usdc, is_taker)';
+/** Fits 64 bits, because a share costs at most 1 USDC. */
+const UNWEIGHTED_SUM = `toInt64(sumIf(${UNWEIGHTED}, is_taker))`;
+
 const Row = rowOf({
   conditionId: hexText('condition_id'),
   band: counted('arrayCount(begin -> block_time < begin, {begins:Array(UInt32)}) AS band'),
-  tags: strings(MARKET_TAGS),
+  tagLines: string(MARKET_TAG_LINES),
   series: string(MARKET_SERIES),
-  pnl: int('sum(realised_pnl)'),
-  cost: int('sum(realised_cost)'),
-  makerVolume: int("sumIf(usdc, kind = 'fill' AND NOT is_taker)"),
-  takerVolume: int('sumIf(usdc, is_taker)'),
-  unweighted: int(`sumIf(${UNWEIGHTED}, is_taker)`),
+  pnlUnits: units(PNL),
+  pnlRest: rest(PNL),
+  costUnits: units(COST),
+  costRest: rest(COST),
+  makerUnits: units(MAKER),
+  makerRest: rest(MAKER),
+  takerUnits: units(TAKER),
+  takerRest: rest(TAKER),
+  unweightedUnits: units(UNWEIGHTED_SUM),
+  unweightedRest: rest(UNWEIGHTED_SUM),
   bookings: counted('count()'),
   newest: seconds("maxIf(block_time, kind = 'fill')"),
 });
@@ -264,9 +295,6 @@ WHERE trader = {trader:FixedString(20)} AND block_time >= toDateTime({since:UInt
   AND block_time <= toDateTime({now:UInt32}, 'UTC') AND block_number <= {block:UInt64}
 GROUP BY condition_id, band
 ${ROWS_OF_A_WALLET}`;
-
-/** Of all that is stored. */
-export const NEWEST_BLOCK = Number.MAX_SAFE_INTEGER;
 
 /**
  * The trader's cells, and the time of the newest fill in the longest window, 0 without one. Windows end at `now`, seconds
@@ -284,10 +312,16 @@ export async function readCells(
     ...{ since: begins.at(-1), begins: `[${begins}]` },
   };
   const rows = await read(reading, { sql: SQL, parameters, row: Row });
-  const cells = new Cells();
+  const cells = new Cells(rows.length);
   let newestFill = 0;
   for (const row of rows) {
-    cells.add(markets.of(row.conditionId, row), row.band, row, row.bookings);
+    const { bookings, pnlUnits, pnlRest, costUnits, costRest, makerUnits, makerRest } = row;
+    const { takerUnits, takerRest, unweightedUnits, unweightedRest } = row;
+    const sums = [
+      ...[pnlUnits, pnlRest, costUnits, costRest, makerUnits, makerRest],
+      ...[takerUnits, takerRest, unweightedUnits, unweightedRest],
+    ];
+    cells.begin(markets.of(row.conditionId, row), row.band, sums, bookings);
     newestFill = Math.max(newestFill, row.newest);
   }
   return { cells, newestFill };

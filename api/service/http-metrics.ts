@@ -100,7 +100,11 @@ export function httpMetrics(registry: Registry) {
             this.set(value(traders.figures()));
           },
         });
-      gauge('traders', 'traders whose sums are in memory', (live) => live.traders);
+      gauge(
+        'entries',
+        'traders whose sums, and traders whose positions are in memory',
+        (live) => live.entries,
+      );
       gauge('bytes', 'their memory, estimated; at most LIVE_TRADERS_MIB', (live) => live.bytes);
       new Counter({
         name: 'fillstream_live_forgotten_total',

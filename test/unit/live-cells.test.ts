@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { type Live, LiveCells, type Logged } from '../../api/analytics/live-cells.ts';
+import { LivePool } from '../../api/analytics/live-pool.ts';
 import { WINDOW_LENGTHS } from '../../api/analytics/time-frames.ts';
 import { Cells, Markets, type TagSums } from '../../api/analytics/trader-cells.ts';
 
@@ -9,7 +10,7 @@ const TRADERS = ['0xa', '0xb', '0xc'];
 const MARKETS = ['0x1', '0x2', '0x3', '0x4'];
 /** Two markets have equal tags. */
 const labelsOf = (market: string) => ({
-  tags: market === '0x1' || market === '0x2' ? ['sports', 'nba'] : ['crypto'],
+  tagLines: market === '0x1' || market === '0x2' ? 'sports\nnba' : 'crypto',
   series: market === '0x1' ? 'nba' : '',
 });
 
@@ -70,7 +71,7 @@ function cellsOf(rows: readonly Logged[], trader: string, now: number, markets: 
 function windowsOf(rows: readonly Logged[], trader: string, now: number) {
   return WINDOW_LENGTHS.map((length) => {
     const own = rows.filter((one) => one.trader === trader && one.time >= now - length);
-    const byTags = Map.groupBy(own, ({ conditionId }) => `${labelsOf(conditionId).tags}`);
+    const byTags = Map.groupBy(own, ({ conditionId }) => labelsOf(conditionId).tagLines);
     return [...byTags].map(([tags, all]): TagSums => {
       const sum = (name: 'pnl' | 'cost' | 'makerVolume' | 'takerVolume' | 'unweighted') =>
         all.reduce((total, row) => total + row[name], 0n);
@@ -79,7 +80,7 @@ function windowsOf(rows: readonly Logged[], trader: string, now: number) {
         of.reduce((total, { pnl }) => total + pnl, 0n),
       );
       return {
-        ...{ tags: tags.split(','), pnl: sum('pnl'), cost: sum('cost') },
+        ...{ tags: tags.split('\n'), pnl: sum('pnl'), cost: sum('cost') },
         ...{ makerVolume: sum('makerVolume'), takerVolume: sum('takerVolume') },
         ...{ unweighted: sum('unweighted'), markets: markets.size },
         wins: pnls.filter((pnl) => pnl > 0n).length,
@@ -95,7 +96,7 @@ const sorted = (windows: readonly (readonly TagSums[])[]) =>
 describe('live cells', () => {
   test('equal a fresh read at the same block and second, at any time', () => {
     const property = fc.property(log, fc.array(step, { maxLength: 12 }), (rows, steps) => {
-      const cells = new LiveCells({ now: START, bytesMax: 1_000_000 });
+      const cells = new LiveCells({ now: START, traders: new LivePool(1_000_000).kind('cells') });
       let stored = rows.filter(({ time }) => time <= START);
       const loads: { live: Live; found: ReturnType<typeof cellsOf>; left: number }[] = [];
       const known = new Map<string, Live>();
@@ -140,7 +141,7 @@ describe('live cells', () => {
   });
 
   test('do not go back in time, nor beyond what was read', () => {
-    const cells = new LiveCells({ now: START, bytesMax: 1_000 });
+    const cells = new LiveCells({ now: START, traders: new LivePool(1_000).kind('cells') });
     expect(cells.advance(START - 1)).toBe(false);
     expect(cells.advance(START + 1)).toBe(false);
     for (const [window, period] of cells.unread(START + 1).entries()) {
@@ -151,7 +152,8 @@ describe('live cells', () => {
   });
 
   test('of the trader who was not asked for longest leave when there is no room', () => {
-    const cells = new LiveCells({ now: START, bytesMax: 2_500 });
+    const pool = new LivePool(2_500);
+    const cells = new LiveCells({ now: START, traders: pool.kind('cells') });
     const none = () => ({ cells: new Cells(), lastTradeAt: 0 });
     for (const trader of ['0xa', '0xb']) cells.fill(cells.begin(trader), none());
     expect(cells.find('0xa')).toBeDefined();
@@ -159,12 +161,13 @@ describe('live cells', () => {
     expect(['0xa', '0xb', '0xc'].map((trader) => cells.find(trader) !== undefined)).toEqual([
       ...[true, false, true],
     ]);
-    expect(cells.size.bytes).toBeLessThanOrEqual(2_500);
+    expect(pool.size.bytes).toBeLessThanOrEqual(2_500);
+    expect(pool.size.entries).toBe(2);
   });
 
   test('of a market have its new labels for every trader', () => {
-    const cells = new LiveCells({ now: START, bytesMax: 1_000_000 });
-    const market = cells.markets.of('0x1', { tags: ['crypto'], series: '' });
+    const cells = new LiveCells({ now: START, traders: new LivePool(1_000_000).kind('cells') });
+    const market = cells.markets.of('0x1', { tagLines: 'crypto', series: '' });
     const lives = TRADERS.map((trader) => {
       const live = cells.begin(trader);
       const own = new Cells();
@@ -174,7 +177,7 @@ describe('live cells', () => {
     });
     const tagsOf = (live: Live) => cells.windows(live)[0]?.map(({ tags }) => tags);
     expect(lives.map(tagsOf)).toEqual(lives.map(() => [['crypto']]));
-    cells.relabel('0x1', { tags: ['sports'], series: 'nba' });
+    cells.relabel('0x1', { tagLines: 'sports', series: 'nba' });
     expect(lives.map(tagsOf)).toEqual(lives.map(() => [['sports']]));
     expect(market.series).toBe('nba');
   });

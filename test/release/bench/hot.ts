@@ -14,7 +14,7 @@ import { readable } from './report.ts';
 
 const REQUESTED_MAX = 10_000;
 /** Until the popular traders were asked for, memory has no use. */
-const WARM_UP_SECONDS = 60;
+export const WARM_UP_SECONDS = 150;
 const PATHS: Readonly<Record<string, (trader: string) => string>> = {
   'v1 trader': (trader) => `/v1/traders/${trader}`,
   'v2 trader': (trader) => `/v2/traders/${trader}`,
@@ -82,7 +82,7 @@ async function byTurns(
 }
 
 /** Reports as a projector does that everything is stored, because none runs. */
-async function reportStored({ parts }: Dataset): Promise<() => void> {
+export async function reportStored({ parts }: Dataset): Promise<() => void> {
   const [row] = await parts.query<{ block: string }>(
     'SELECT max(block_number) AS block FROM bookings',
   );

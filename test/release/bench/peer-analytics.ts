@@ -5,7 +5,7 @@ import { start } from '../../support/service.ts';
 import type { Parts } from '../../support/stack.ts';
 import { at } from './endpoint-calls.ts';
 import type { Dataset } from './fills.ts';
-import { zipf } from './hot.ts';
+import { reportStored, WARM_UP_SECONDS, zipf } from './hot.ts';
 import { getRequest, type Load, load, medianOf, startApi } from './load.ts';
 import { installPg, openPool, type Pool, type Postgres } from './peer-postgres.ts';
 import { BOARD_TOTALS, READ_BOARD, refreshBoard } from './peer-postgres-data.ts';
@@ -136,6 +136,7 @@ type Profile = { readonly profile: object; readonly stats: object; readonly top_
 export async function measureProfiles(how: How & { readonly seconds: number }) {
   const { data, postgres, rounds, seconds } = how;
   await refreshBoth(how);
+  const stopReporting = await reportStored(data);
   const api = await startApi(data.parts);
   const { port: ours, headers } = api;
   const args = [await installPg(), JSON.stringify(postgres.connection)];
@@ -162,6 +163,12 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
       'first page of the 30-day board': [board, board, zipf],
     } as const;
     const rows = [];
+    // As in a service that runs, popular traders were asked for before.
+    const popular = new Random('popular');
+    const asked = (i: number) =>
+      getRequest(profile(at(data.traders, zipf(REQUESTED_MAX, popular))), headers(i));
+    const warmUp = { connections: CONNECTIONS, seconds: WARM_UP_SECONDS };
+    await load({ port: ours, ...warmUp, request: asked });
     for (const [what, [ourPath, theirPath, rankOf]] of Object.entries(cases)) {
       const loads: [Load[], Load[]] = [[], []];
       for (let round = 0; round < rounds; round++) {
@@ -188,6 +195,7 @@ export async function measureProfiles(how: How & { readonly seconds: number }) {
   } finally {
     await api.stop();
     await peer.stop();
+    stopReporting();
   }
 }
 
