@@ -75,8 +75,7 @@ export async function readSums(
   };
   const sql = SQL(series === undefined ? '' : `AND ${HAS_SERIES}`);
   const rows = await read(reading, { sql, parameters, row: Row });
-  const windows: readonly (readonly TagSums[])[] = WINDOW_LENGTHS.map((_, window) =>
-    rows.filter((row) => row.window === window),
-  );
+  const windows = WINDOW_LENGTHS.map((): TagSums[] => []);
+  for (const { window, newest, ...sums } of rows) windows[window]?.push(sums);
   return { windows, newestFill: Math.max(0, ...rows.map(({ newest }) => newest)) };
 }
