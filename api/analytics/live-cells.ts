@@ -34,6 +34,7 @@ export type Period = { readonly from: number; readonly to: number };
 
 /** A trader whose cells are in memory, or are being read. */
 export type Live = {
+  readonly trader: string;
   cells: Cells;
   /** Time of the newest fill of all, seconds since the epoch; 0 without one. */
   lastTradeAt: number;
@@ -74,24 +75,32 @@ export class LiveCells {
     return this.#traders.find(trader);
   }
 
+  /** Whether the trader is still followed. */
+  has(live: Live): boolean {
+    return this.#traders.has(live);
+  }
+
   /** Begins to follow a trader, whose cells the caller reads as of now. */
   begin(trader: string): Live {
     const live: Live = {
-      ...{ cells: new Cells(), lastTradeAt: 0 },
+      ...{ trader, cells: new Cells(), lastTradeAt: 0 },
       ...{ waiting: [], loaded: undefined, windows: undefined },
       bytes() {
         const sums = live.windows?.sums.reduce((count, window) => count + window.length, 0) ?? 0;
         return TRADER_BYTES + live.cells.bytes + sums * SUMS_BYTES;
       },
     };
-    this.#traders.add(trader, live);
+    this.#traders.add(live);
     return live;
   }
 
   /** For each window, shortest first, sums over the trader's markets with equal tags. */
   windows(live: Live): readonly (readonly TagSums[])[] {
     const { changes } = this.markets;
-    if (live.windows?.changes !== changes) live.windows = { sums: live.cells.windows(), changes };
+    if (live.windows?.changes !== changes) {
+      live.windows = { sums: live.cells.windows(), changes };
+      this.#traders.measure(live);
+    }
     return live.windows.sums;
   }
 
@@ -102,11 +111,12 @@ export class LiveCells {
     const { waiting = [] } = live;
     live.waiting = undefined;
     for (const change of waiting) change();
+    this.#traders.measure(live);
   }
 
   /** Stops following a trader whose cells could not be read. */
-  drop(trader: string, live: Live): void {
-    this.#traders.drop(trader, live);
+  drop(live: Live): void {
+    this.#traders.drop(live);
   }
 
   /** For each window, the period whose bookings have to be read so that it can advance to `now` and a while longer. */

@@ -41,7 +41,10 @@ type Entry<Value> = {
   /** Settles when it was read. */
   loaded: Promise<void> | undefined;
 };
-export type LiveHolder = Entry<Map<string, Holding>> & { readonly bytes: () => number };
+export type LiveHolder = Entry<Map<string, Holding>> & {
+  readonly trader: string;
+  readonly bytes: () => number;
+};
 export type LiveMark = Entry<Marked>;
 
 export class LiveHoldings {
@@ -63,13 +66,18 @@ export class LiveHoldings {
     return this.#traders.find(trader);
   }
 
+  /** Whether the trader is still followed. */
+  has(holder: LiveHolder): boolean {
+    return this.#traders.has(holder);
+  }
+
   /** Begins to follow a trader, whose holdings the caller reads from now on. */
   begin(trader: string): LiveHolder {
     const holder: LiveHolder = {
-      ...{ value: new Map(), waiting: [], loaded: undefined },
+      ...{ trader, value: new Map(), waiting: [], loaded: undefined },
       bytes: () => TRADER_BYTES + holder.value.size * HOLDING_BYTES,
     };
-    this.#traders.add(trader, holder);
+    this.#traders.add(holder);
     return holder;
   }
 
@@ -77,10 +85,16 @@ export class LiveHoldings {
   fill(holder: LiveHolder, holdings: readonly Holding[]): void {
     for (const one of holdings) this.#hold(holder, one);
     settle(holder);
+    this.#traders.measure(holder);
   }
 
   findMark(conditionId: string): LiveMark | undefined {
     return this.#marks.get(conditionId);
+  }
+
+  /** Whether all these marks are still followed. */
+  hasMarks(marks: ReadonlyMap<string, LiveMark>): boolean {
+    return [...marks].every(([conditionId, mark]) => this.#marks.peek(conditionId) === mark);
   }
 
   beginMark(conditionId: string): LiveMark {
@@ -96,8 +110,8 @@ export class LiveHoldings {
   }
 
   /** Stops following a trader whose holdings could not be read. */
-  drop(trader: string, holder: LiveHolder): void {
-    this.#traders.drop(trader, holder);
+  drop(holder: LiveHolder): void {
+    this.#traders.drop(holder);
   }
 
   dropMark(conditionId: string, entry: LiveMark): void {

@@ -53,7 +53,7 @@ export function createLiveTraders(
     load([live], {
       found: readRecent(reading, { trader, now: cells.now, block: place.block }, cells.markets),
       fill: (recent) => cells.fill(live, recent),
-      drop: () => cells.drop(trader, live),
+      drop: () => cells.drop(live),
     });
     return await loaded(live);
   }
@@ -65,7 +65,7 @@ export function createLiveTraders(
     load([holder], {
       found: readHoldings(reading, trader, { isOpen: false }),
       fill: (rows) => holdings.fill(holder, rows),
-      drop: () => holdings.drop(trader, holder),
+      drop: () => holdings.drop(holder),
     });
     return await loaded(holder);
   }
@@ -100,7 +100,7 @@ export function createLiveTraders(
     async recent(own: Reading, trader: string, series?: string): Promise<Recent> {
       const memory = await current();
       const live = memory && (await cellsOf(memory, trader));
-      if (live !== undefined && isValid(memory)) {
+      if (live !== undefined && isValid(memory) && memory.cells.has(live)) {
         answered.memory += 1;
         const isOfSeries = (market: Market) => market.series.toLowerCase() === series;
         const { cells, lastTradeAt } = live;
@@ -119,7 +119,8 @@ export function createLiveTraders(
     async holdings(trader: string): Promise<Holdings | undefined> {
       const memory = await current();
       const holder = memory && (await holderOf(memory, trader));
-      if (holder === undefined || !isValid(memory)) return undefined;
+      if (holder === undefined || !isValid(memory) || !memory.holdings.has(holder))
+        return undefined;
       const holdings = [...holder.value.values()];
       return { holdings, isLive: isAsOf(memory.place.block, holdings) };
     },
@@ -138,7 +139,9 @@ export function createLiveTraders(
         const holdings = [...holder.value.values()];
         const marked = heldIn(holdings).map((id) => [id, entries.get(id)?.value] as const);
         const versions = marked.map(([, one]) => one ?? UNKNOWN);
-        if (isValid(memory) && isAsOf(memory.place.block, [...holdings, ...versions])) {
+        const isFollowed = memory.holdings.has(holder) && memory.holdings.hasMarks(entries);
+        const isSame = isValid(memory) && isFollowed;
+        if (isSame && isAsOf(memory.place.block, [...holdings, ...versions])) {
           const marks = marked.flatMap(([id, one]) => (one?.mark ? [[id, one.mark] as const] : []));
           answered.memory += 1;
           return { holdings, marks: new Map(marks), isLive: true };
@@ -158,7 +161,8 @@ export function createLiveTraders(
     ): Promise<Marks> {
       const memory = isLive ? await current() : undefined;
       const entries = memory && (await marksOf(memory, conditionIds, trader));
-      return entries !== undefined && isValid(memory) && entries.size === conditionIds.length
+      const isWhole = entries !== undefined && entries.size === conditionIds.length;
+      return isWhole && isValid(memory) && memory.holdings.hasMarks(entries)
         ? marksIn([...entries].map(([id, { value }]) => [id, value] as const))
         : await readMarks(own, conditionIds);
     },

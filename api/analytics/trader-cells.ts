@@ -266,8 +266,8 @@ const PNL = 'sum(realised_pnl)';
 const COST = 'sum(realised_cost)';
 const MAKER = "sumIf(usdc, kind = 'fill' AND NOT is_taker)";
 const TAKER = 'sumIf(usdc, is_taker)';
-/** Fits 64 bits, because a share costs at most 1 USDC. */
-const UNWEIGHTED_SUM = `toInt64(sumIf(${UNWEIGHTED}, is_taker))`;
+/** Of 128 bits. One that does not fit 64, which no price up to 1 USDC gives, fails instead of being another number. */
+const UNWEIGHTED_SUM = `accurateCast(sumIf(${UNWEIGHTED}, is_taker), 'Int64')`;
 
 const Row = rowOf({
   conditionId: hexText('condition_id'),

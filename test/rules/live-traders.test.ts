@@ -20,6 +20,7 @@ const START = Date.UTC(2026, 4, 17, 14, 22, 33) / 1_000;
 const BYTES_MAX = 8 * 1024 * 1024;
 /** More than the pause until the tables are looked at again. */
 const LATER_MS = 2_500;
+const SMALL_BYTES_MAX = 60_000;
 
 let clickhouse: Schema;
 let reads = 0;
@@ -32,6 +33,8 @@ let newest: Booking[] = [];
 let stored: { readonly block: number; readonly time: number } | undefined;
 let own: Reading;
 let live: LiveTraders;
+/** With room for some of the traders. */
+let small: LiveTraders;
 let plain: LiveTraders;
 
 beforeAll(async () => {
@@ -54,6 +57,7 @@ beforeAll(async () => {
       bytesMax,
     });
   live = create(BYTES_MAX);
+  small = create(SMALL_BYTES_MAX);
   plain = create(0);
   newest = makeBookings(1, START, 3_000, TRADERS.length);
   await insertBookings(clickhouse.client, newest, 1);
@@ -152,8 +156,19 @@ describe('live sums', () => {
       monotonicMs += LATER_MS;
       const most = 4 + WINDOW_LENGTHS.length;
       expect(await readsOf(() => answers(live))).toBeLessThanOrEqual(most);
-      expect(await answers(live)).toEqual(await answers(plain));
+      const expected = await answers(plain);
+      expect(await answers(live)).toEqual(expected);
+      expect(await answers(small)).toEqual(expected);
     }
+  });
+
+  test('leave when there is no room, and statements answer where they left too soon', async () => {
+    await answers(small);
+    const { bytes, entries, answered } = small.figures();
+    expect(bytes).toBeLessThanOrEqual(SMALL_BYTES_MAX);
+    expect(entries).toBeLessThan(live.figures().entries);
+    expect(answered.memory).toBeGreaterThan(0);
+    expect(answered.statements).toBeGreaterThan(0);
   });
 
   test('need no statement', async () => {

@@ -155,14 +155,34 @@ describe('live cells', () => {
     const pool = new LivePool(2_500);
     const cells = new LiveCells({ now: START, traders: pool.kind('cells') });
     const none = () => ({ cells: new Cells(), lastTradeAt: 0 });
-    for (const trader of ['0xa', '0xb']) cells.fill(cells.begin(trader), none());
+    const [, left] = ['0xa', '0xb'].map((trader) => {
+      const live = cells.begin(trader);
+      cells.fill(live, none());
+      return live;
+    });
     expect(cells.find('0xa')).toBeDefined();
     cells.fill(cells.begin('0xc'), none());
     expect(['0xa', '0xb', '0xc'].map((trader) => cells.find(trader) !== undefined)).toEqual([
       ...[true, false, true],
     ]);
+    // Whoever waited for it must not use it: it is no longer followed.
+    expect(left !== undefined && cells.has(left)).toBe(false);
     expect(pool.size.bytes).toBeLessThanOrEqual(2_500);
     expect(pool.size.entries).toBe(2);
+  });
+
+  test('count with their bytes as soon as they are read, and so do their sums', () => {
+    const pool = new LivePool(1_000_000);
+    const cells = new LiveCells({ now: START, traders: pool.kind('cells') });
+    const live = cells.begin('0xa');
+    const own = new Cells();
+    for (const market of MARKETS) own.add(cells.markets.of(market, labelsOf(market)), 0, AMOUNTS);
+    const empty = pool.size.bytes;
+    cells.fill(live, { cells: own, lastTradeAt: 0 });
+    const filled = pool.size.bytes;
+    expect(filled).toBe(empty + own.bytes);
+    cells.windows(live);
+    expect(pool.size.bytes).toBeGreaterThan(filled);
   });
 
   test('of a market have its new labels for every trader', () => {
