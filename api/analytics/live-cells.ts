@@ -20,6 +20,8 @@ const AHEAD_SECONDS = 60;
 const TRADER_BYTES = 1_000;
 /** Of the sums of a window over the markets with equal tags. */
 const SUMS_BYTES = 250;
+/** Fewer cells are added up for each request, because their sums would take more memory than they do. */
+const KEPT_CELLS_MIN = 100;
 
 /** A fill or settlement. Amounts are in micro-USDC, the time is in seconds since the epoch. */
 export type Logged = Amounts & {
@@ -42,7 +44,7 @@ export type Live = {
   waiting: (() => void)[] | undefined;
   /** Settles when they were read. */
   loaded: Promise<void> | undefined;
-  /** What `windows` returned, until a cell or a tag changes. */
+  /** What `windows` returned, if it is kept, until a cell or a tag changes. */
   windows: { readonly sums: readonly (readonly TagSums[])[]; readonly changes: number } | undefined;
   readonly bytes: () => number;
 };
@@ -83,7 +85,7 @@ export class LiveCells {
   /** Begins to follow a trader, whose cells the caller reads as of now. */
   begin(trader: string): Live {
     const live: Live = {
-      ...{ trader, cells: new Cells(), lastTradeAt: 0 },
+      ...{ trader, cells: new Cells(this.markets), lastTradeAt: 0 },
       ...{ waiting: [], loaded: undefined, windows: undefined },
       bytes() {
         const sums = live.windows?.sums.reduce((count, window) => count + window.length, 0) ?? 0;
@@ -97,11 +99,11 @@ export class LiveCells {
   /** For each window, shortest first, sums over the trader's markets with equal tags. */
   windows(live: Live): readonly (readonly TagSums[])[] {
     const { changes } = this.markets;
-    if (live.windows?.changes !== changes) {
-      live.windows = { sums: live.cells.windows(), changes };
-      this.#traders.measure(live);
-    }
-    return live.windows.sums;
+    if (live.windows?.changes === changes) return live.windows.sums;
+    const sums = live.cells.windows();
+    live.windows = live.cells.size < KEPT_CELLS_MIN ? undefined : { sums, changes };
+    this.#traders.measure(live);
+    return sums;
   }
 
   /** Sets the cells as of the time of `begin`; their markets are those of this object. */

@@ -7,10 +7,10 @@ import { LRUCache } from 'lru-cache';
 import { blockOf, type Holding, versionOf } from './holdings.ts';
 import type { Pool } from './live-pool.ts';
 import type { Marked } from './marks.ts';
+import { MarketIds, PackedHoldings } from './packed-holdings.ts';
 
-/** Bytes of memory, estimated. */
+/** Bytes of memory without the holdings, estimated. */
 const TRADER_BYTES = 1_000;
-const HOLDING_BYTES = 350;
 const MARKS_MAX = 50_000;
 
 /** What a booking says of holdings and marks. Amounts are in micro-units, times in seconds since the epoch. */
@@ -41,15 +41,15 @@ type Entry<Value> = {
   /** Settles when it was read. */
   loaded: Promise<void> | undefined;
 };
-export type LiveHolder = Entry<Map<string, Holding>> & {
+export type LiveHolder = Entry<PackedHoldings> & {
   readonly trader: string;
   readonly bytes: () => number;
 };
 export type LiveMark = Entry<Marked>;
 
 export class LiveHoldings {
-  /** All holdings of a market share its id. */
-  readonly #ids = new Map<string, string>();
+  /** Of all traders. */
+  readonly #ids = new MarketIds();
   readonly #traders: Pool<LiveHolder>;
   readonly #marks = new LRUCache<string, LiveMark>({ max: MARKS_MAX });
 
@@ -74,8 +74,8 @@ export class LiveHoldings {
   /** Begins to follow a trader, whose holdings the caller reads from now on. */
   begin(trader: string): LiveHolder {
     const holder: LiveHolder = {
-      ...{ trader, value: new Map(), waiting: [], loaded: undefined },
-      bytes: () => TRADER_BYTES + holder.value.size * HOLDING_BYTES,
+      ...{ trader, value: new PackedHoldings(this.#ids), waiting: [], loaded: undefined },
+      bytes: () => TRADER_BYTES + holder.value.bytes,
     };
     this.#traders.add(holder);
     return holder;
@@ -83,7 +83,7 @@ export class LiveHoldings {
 
   /** Sets what was read. */
   fill(holder: LiveHolder, holdings: readonly Holding[]): void {
-    for (const one of holdings) this.#hold(holder, one);
+    holder.value = new PackedHoldings(this.#ids, holdings);
     settle(holder);
     this.#traders.measure(holder);
   }
@@ -122,7 +122,7 @@ export class LiveHoldings {
   enter(changes: readonly Change[]): void {
     for (const change of changes) {
       const holder = this.#traders.peek(change.trader);
-      if (holder !== undefined) apply(holder, () => this.#book(holder, change));
+      if (holder !== undefined) apply(holder, () => book(holder.value, change));
       if (!change.isTaker || change.shares === 0n) continue;
       this.#mark(change.conditionId, {
         version: versionOf(change.block, change.log, true),
@@ -143,31 +143,6 @@ export class LiveHoldings {
     this.#mark(conditionId, { mark, version: versionOf(block, 0, true) });
   }
 
-  #book(holder: LiveHolder, change: Change): void {
-    const version = versionOf(change.block, change.log, change.isFill);
-    const before = holder.value.get(change.conditionId);
-    if (before !== undefined && before.version >= version) return;
-    const { conditionId, isFill, time } = change;
-    this.#hold(holder, {
-      ...{ conditionId, version },
-      ...{ outcome: change.heldOutcome, shares: change.heldShares },
-      ...{ cost: change.heldCost, fees: change.heldFees },
-      realised: (before?.realised ?? 0n) + change.pnl,
-      realisedCost: (before?.realisedCost ?? 0n) + change.cost,
-      volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
-      firstAt: before?.firstAt ?? time,
-      lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
-      settled: (before?.settled ?? 0) + (isFill ? 0 : 1),
-    });
-  }
-
-  #hold(holder: LiveHolder, holding: Holding): void {
-    const { conditionId } = holding;
-    const id = this.#ids.get(conditionId) ?? conditionId;
-    this.#ids.set(id, id);
-    holder.value.set(id, { ...holding, conditionId: id });
-  }
-
   /** A resolution replaces any match, and only a newer match replaces a match. */
   #mark(conditionId: string, marked: Marked): void {
     const entry = this.#marks.peek(conditionId);
@@ -180,6 +155,24 @@ export class LiveHoldings {
       }
     });
   }
+}
+
+function book(holdings: PackedHoldings, change: Change): void {
+  const version = versionOf(change.block, change.log, change.isFill);
+  const before = holdings.find(change.conditionId);
+  if (before !== undefined && before.version >= version) return;
+  const { conditionId, isFill, time } = change;
+  holdings.set({
+    ...{ conditionId, version },
+    ...{ outcome: change.heldOutcome, shares: change.heldShares },
+    ...{ cost: change.heldCost, fees: change.heldFees },
+    realised: (before?.realised ?? 0n) + change.pnl,
+    realisedCost: (before?.realisedCost ?? 0n) + change.cost,
+    volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
+    firstAt: before?.firstAt ?? time,
+    lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
+    settled: (before?.settled ?? 0) + (isFill ? 0 : 1),
+  });
 }
 
 /** Whether none of these is newer than the block. */

@@ -16,6 +16,7 @@ import {
   readMarks,
   readMarksOfTrader,
 } from './marks.ts';
+import type { PackedHoldings } from './packed-holdings.ts';
 import { type Reading, read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';
 import { type Market, type Markets, readCells, type TagSums } from './trader-cells.ts';
@@ -28,9 +29,8 @@ export type Recent = {
   readonly lastTradeAt: number;
 };
 
-export type Holdings = {
-  /** In all markets in which the trader ever traded. */
-  readonly holdings: readonly Holding[];
+export type Holdings<All> = {
+  readonly holdings: All;
   /** Whether these are as of the block that the memory follows. Otherwise, they are newer. */
   readonly isLive: boolean;
 };
@@ -115,14 +115,14 @@ export function createLiveTraders(
       return { windows, lastTradeAt: isNewest ? newestFill : await readNewest(own, trader) };
     },
 
-    /** What a trader holds and held; undefined without memory. */
-    async holdings(trader: string): Promise<Holdings | undefined> {
+    /** What a trader holds and held, to be read before anything is awaited; undefined without memory. */
+    async holdings(trader: string): Promise<Holdings<PackedHoldings> | undefined> {
       const memory = await current();
       const holder = memory && (await holderOf(memory, trader));
       if (holder === undefined || !isValid(memory) || !memory.holdings.has(holder))
         return undefined;
-      const holdings = [...holder.value.values()];
-      return { holdings, isLive: isAsOf(memory.place.block, holdings) };
+      const holdings = holder.value;
+      return { holdings, isLive: isAsOf(memory.place.block, [holdings]) };
     },
 
     /** The same, or only what is held now, with the marks of the markets in which shares are held, which are not older. */
@@ -130,20 +130,20 @@ export function createLiveTraders(
       own: Reading,
       trader: string,
       which: { readonly isOpen: boolean },
-    ): Promise<Holdings & { readonly marks: Marks }> {
+    ): Promise<Holdings<readonly Holding[]> & { readonly marks: Marks }> {
       const memory = await current();
       const holder = memory && (await holderOf(memory, trader));
       if (holder !== undefined && isValid(memory)) {
-        const entries = await marksOf(memory, heldIn(holder.value.values()), trader);
+        const entries = await marksOf(memory, holder.value.openIds(), trader);
         // From here on, nothing changes until the end.
-        const holdings = [...holder.value.values()];
-        const marked = heldIn(holdings).map((id) => [id, entries.get(id)?.value] as const);
+        const marked = holder.value.openIds().map((id) => [id, entries.get(id)?.value] as const);
         const versions = marked.map(([, one]) => one ?? UNKNOWN);
         const isFollowed = memory.holdings.has(holder) && memory.holdings.hasMarks(entries);
         const isSame = isValid(memory) && isFollowed;
-        if (isSame && isAsOf(memory.place.block, [...holdings, ...versions])) {
+        if (isSame && isAsOf(memory.place.block, [holder.value, ...versions])) {
           const marks = marked.flatMap(([id, one]) => (one?.mark ? [[id, one.mark] as const] : []));
           answered.memory += 1;
+          const holdings = which.isOpen ? holder.value.open() : holder.value.all();
           return { holdings, marks: new Map(marks), isLive: true };
         }
       }
@@ -212,8 +212,8 @@ function marksIn(marked: Iterable<readonly [string, Marked]>): Marks {
   return new Map([...marked].flatMap(([id, { mark }]) => (mark ? [[id, mark] as const] : [])));
 }
 
-function heldIn(holdings: Iterable<Holding>): string[] {
-  return [...holdings].filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
+function heldIn(holdings: readonly Holding[]): string[] {
+  return holdings.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
 }
 
 /** The marks of these markets of a trader; of all the trader's markets if these are many. */

@@ -5,8 +5,9 @@
  */
 import { Bytes } from '../../infra/clickhouse.ts';
 import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
+import { PackedRows } from './packed-rows.ts';
 import { type Reading, ROWS_OF_A_WALLET, read } from './query.ts';
-import { count as counted, hexText, number, rowOf, seconds, string } from './rows.ts';
+import { count as counted, hexText, int, rowOf, seconds, string } from './rows.ts';
 import { WINDOW_LENGTHS } from './time-frames.ts';
 
 /** Of a booking, or sums of several, in micro-USDC. */
@@ -23,7 +24,7 @@ export type Amounts = {
 export type Labels = { readonly tagLines: string; readonly series: string };
 
 /** A market with its labels, which change for all traders at once. */
-export type Market = { tagSet: TagSet; series: string };
+export type Market = { readonly number: number; tagSet: TagSet; series: string };
 type TagSet = readonly string[];
 
 /** Sums over the markets of a trader with equal tags. */
@@ -39,6 +40,8 @@ export const beginsOf = (now: number) => WINDOW_LENGTHS.map((length) => Math.max
 /** Markets by condition id. Those with equal tags share one list. */
 export class Markets {
   readonly #markets = new Map<string, Market>();
+  /** By their numbers. */
+  readonly #all: Market[] = [];
   readonly #tagSets = new Map<string, TagSet>();
   #changes = 0;
 
@@ -55,6 +58,13 @@ export class Markets {
     return this.#markets.get(conditionId);
   }
 
+  /** Throws RangeError if no market has this number. */
+  at(number: number): Market {
+    const market = this.#all[number];
+    if (market === undefined) throw new RangeError(`no market ${number}`);
+    return market;
+  }
+
   /** The market, which has these labels from now on. */
   of(conditionId: string, { tagLines, series }: Labels): Market {
     let tagSet = this.#tagSets.get(tagLines);
@@ -64,8 +74,9 @@ export class Markets {
     }
     const market = this.#markets.get(conditionId);
     if (market === undefined) {
-      const added = { tagSet, series };
+      const added = { number: this.#all.length, tagSet, series };
       this.#markets.set(conditionId, added);
+      this.#all.push(added);
       return added;
     }
     if (market.tagSet !== tagSet || market.series !== series) this.#changes += 1;
@@ -74,183 +85,106 @@ export class Markets {
 }
 
 const AMOUNTS = ['pnl', 'cost', 'makerVolume', 'takerVolume', 'unweighted'] as const;
-/** An amount is a 64-bit integer in two halves: how many times 2^32, and the rest. */
-const BITS = 32;
-const UNIT = 2 ** BITS;
-const SHIFT = BigInt(BITS);
-/** A cell is a row of 32-bit integers: the halves of its amounts, and these. */
-const BOOKINGS = 2 * AMOUNTS.length;
-const BAND = BOOKINGS + 1;
-/** The row of the next cell of the market, or of the next free row. */
-const NEXT = BAND + 1;
-const WIDTH = NEXT + 1;
-const NONE = -1;
-/** Of a market's place in the map. */
-const PLACE_BYTES = 56;
+/** A cell is a row with its amounts and the number of its bookings. */
+const BOOKINGS = AMOUNTS.length;
+const BANDS = WINDOW_LENGTHS.length;
 
-/**
- * The cells of a trader. Nearly all markets have one, and busy traders have thousands of markets, so they are rows of one
- * array, which take less memory than objects.
- */
+/** The cells of a trader. Nearly all markets have one. */
 export class Cells {
-  /** The row of each market's first cell. */
-  readonly #first = new Map<Market, number>();
-  #numbers: Int32Array;
-  #rows = 0;
-  #free = NONE;
+  readonly #markets: Markets;
+  /** By market and band. */
+  readonly #rows: PackedRows;
 
   /** With room for so many cells. */
-  constructor(room = 0) {
-    this.#numbers = new Int32Array(room * WIDTH);
+  constructor(markets: Markets, room = 0) {
+    this.#markets = markets;
+    this.#rows = new PackedRows(BOOKINGS + 1, room);
   }
 
-  /** Estimated bytes of memory. */
+  get size(): number {
+    return this.#rows.size;
+  }
+
+  /** Bytes of memory. */
   get bytes(): number {
-    return this.#numbers.byteLength + this.#first.size * PLACE_BYTES;
+    return this.#rows.bytes;
   }
 
-  get markets(): number {
-    return this.#first.size;
-  }
-
-  /** Adds a booking to a cell. */
-  add(market: Market, band: number, amounts: Amounts): void {
-    this.#change(this.#find(market, band) ?? this.#begin(market, band), amounts, 1);
-  }
-
-  /** Begins a cell with its sums, both halves of each amount. */
-  begin(market: Market, band: number, halves: readonly number[], bookings: number): void {
-    const row = this.#begin(market, band);
-    for (const [column, half] of halves.entries()) this.#set(row, column, half);
-    this.#set(row, BOOKINGS, bookings);
+  /** Adds a booking to a cell, or the sums of several. */
+  add(market: Market, band: number, amounts: Amounts, bookings = 1): void {
+    const row = this.#rows.open(keyOf(market, band));
+    this.#change(row, amounts, bookings, 1n);
   }
 
   /** Takes one booking away. Throws RangeError if the cell has none. */
   take(market: Market, band: number, amounts: Amounts): void {
-    const row = this.#find(market, band);
+    const row = this.#rows.find(keyOf(market, band));
     if (row === undefined) throw new RangeError(`no booking in band ${band}`);
-    this.#change(row, amounts, -1);
-    if (this.#at(row, BOOKINGS) === 0) this.#end(market, row);
+    this.#change(row, amounts, 1, -1n);
+    if (this.#rows.get(row, BOOKINGS) === 0n) this.#rows.remove(row);
   }
 
   /** For each window, shortest first, sums over the markets with equal tags; only over those that are counted. */
   windows(isCounted: (market: Market) => boolean = () => true): readonly (readonly TagSums[])[] {
+    const rows = this.#rows;
     const windows = WINDOW_LENGTHS.map(() => new Map<TagSet, Totals>());
-    const bands = new Float64Array(WINDOW_LENGTHS.length * BAND);
-    for (const [market, first] of this.#first) {
-      if (!isCounted(market)) continue;
-      bands.fill(0);
-      for (let row = first; row !== NONE; row = this.#at(row, NEXT)) {
-        const to = this.#at(row, BAND) * BAND;
-        for (let at = 0; at < BOOKINGS; at += 2) {
-          bands[to + at] = this.#at(row, at);
-          bands[to + at + 1] = this.#at(row, at + 1) >>> 0;
+    const sums = new BigInt64Array(AMOUNTS.length);
+    let row = 0;
+    while (row < rows.size) {
+      const market = this.#markets.at(Math.floor(rows.key(row) / BANDS));
+      const isIn = isCounted(market);
+      sums.fill(0n);
+      for (let band = rows.key(row) % BANDS; band < BANDS; band++) {
+        if (row < rows.size && rows.key(row) === keyOf(market, band)) {
+          for (let at = 0; at < BOOKINGS; at++) sums[at] = (sums[at] ?? 0n) + rows.get(row, at);
+          row += 1;
         }
-        bands[to + BOOKINGS] = this.#at(row, BOOKINGS);
-      }
-      for (const [window, totals] of windows.entries()) {
-        const sums = bands.subarray(window * BAND, (window + 1) * BAND);
-        if (window > 0) {
-          for (let at = 0; at < BAND; at++) {
-            sums[at] = (sums[at] ?? 0) + (bands[(window - 1) * BAND + at] ?? 0);
-          }
-        }
-        if (sums[BOOKINGS] === 0) continue;
-        let total = totals.get(market.tagSet);
-        if (total === undefined) {
-          total = new Totals();
-          totals.set(market.tagSet, total);
-        }
-        total.add(sums);
+        if (isIn) totalOf(windows[band], market.tagSet).add(sums);
       }
     }
     return windows.map((totals) => [...totals].map(([tags, total]) => total.of(tags)));
   }
 
-  #at(row: number, column: number): number {
-    return this.#numbers[row * WIDTH + column] ?? 0;
-  }
-
-  #set(row: number, column: number, value: number): void {
-    this.#numbers[row * WIDTH + column] = value;
-  }
-
-  #change(row: number, amounts: Amounts, sign: 1 | -1): void {
-    for (const [index, name] of AMOUNTS.entries()) {
-      const amount = amounts[name];
-      const added = sign * Number(BigInt.asUintN(BITS, amount));
-      const rest = (this.#at(row, 2 * index + 1) >>> 0) + added;
-      const units = Math.floor(rest / UNIT);
-      this.#set(row, 2 * index, this.#at(row, 2 * index) + sign * Number(amount >> SHIFT) + units);
-      this.#set(row, 2 * index + 1, rest - units * UNIT);
+  #change(row: number, amounts: Amounts, bookings: number, sign: 1n | -1n): void {
+    const rows = this.#rows;
+    for (const [at, name] of AMOUNTS.entries()) {
+      rows.set(row, at, rows.get(row, at) + sign * amounts[name]);
     }
-    this.#set(row, BOOKINGS, this.#at(row, BOOKINGS) + sign);
-  }
-
-  #find(market: Market, band: number): number | undefined {
-    let row = this.#first.get(market) ?? NONE;
-    while (row !== NONE && this.#at(row, BAND) !== band) row = this.#at(row, NEXT);
-    return row === NONE ? undefined : row;
-  }
-
-  /** Puts an empty cell before the other cells of the market. */
-  #begin(market: Market, band: number): number {
-    let row = this.#free;
-    if (row !== NONE) this.#free = this.#at(row, NEXT);
-    else {
-      row = this.#rows;
-      this.#rows += 1;
-      if (this.#rows * WIDTH > this.#numbers.length) {
-        const larger = new Int32Array(Math.ceil(this.#rows * 1.25 + 1) * WIDTH);
-        larger.set(this.#numbers);
-        this.#numbers = larger;
-      }
-    }
-    this.#numbers.fill(0, row * WIDTH, (row + 1) * WIDTH);
-    this.#set(row, BAND, band);
-    this.#set(row, NEXT, this.#first.get(market) ?? NONE);
-    this.#first.set(market, row);
-    return row;
-  }
-
-  /** Removes a cell. */
-  #end(market: Market, row: number): void {
-    const next = this.#at(row, NEXT);
-    let before = this.#first.get(market) ?? NONE;
-    if (before !== row) {
-      while (this.#at(before, NEXT) !== row) before = this.#at(before, NEXT);
-      this.#set(before, NEXT, next);
-    } else if (next === NONE) this.#first.delete(market);
-    else this.#first.set(market, next);
-    this.#set(row, NEXT, this.#free);
-    this.#free = row;
+    rows.set(row, BOOKINGS, rows.get(row, BOOKINGS) + sign * BigInt(bookings));
   }
 }
 
+/** Cells in the order of these keys are sorted by market and then from the shortest window to the longest. */
+const keyOf = ({ number }: Market, band: number) => number * BANDS + band;
+
 /** Sums of cells of different markets. */
 class Totals {
-  readonly #sums = new Float64Array(BOOKINGS);
+  readonly #sums = new BigInt64Array(AMOUNTS.length);
   #markets = 0;
   #wins = 0;
 
   /** Adds the sums of a market. */
-  add(sums: Float64Array): void {
+  add(sums: BigInt64Array): void {
     this.#markets += 1;
-    const [units = 0, rest = 0] = sums;
-    if (units * UNIT + rest > 0) this.#wins += 1;
-    for (let at = 0; at < BOOKINGS; at++) this.#sums[at] = (this.#sums[at] ?? 0) + (sums[at] ?? 0);
+    const [pnl = 0n] = sums;
+    if (pnl > 0n) this.#wins += 1;
+    for (let at = 0; at < BOOKINGS; at++)
+      this.#sums[at] = (this.#sums[at] ?? 0n) + (sums[at] ?? 0n);
   }
 
   of(tags: readonly string[]): TagSums {
-    const [pnl = 0n, cost = 0n, makerVolume = 0n, takerVolume = 0n, unweighted = 0n] = AMOUNTS.map(
-      (_, index) => {
-        const [units = 0, rest = 0] = this.#sums.subarray(2 * index);
-        return (BigInt(units) << SHIFT) + BigInt(rest);
-      },
-    );
+    const [pnl = 0n, cost = 0n, makerVolume = 0n, takerVolume = 0n, unweighted = 0n] = this.#sums;
     const amounts = { pnl, cost, makerVolume, takerVolume, unweighted };
     return { ...amounts, tags, markets: this.#markets, wins: this.#wins };
   }
+}
+
+function totalOf(window: Map<TagSet, Totals> | undefined, tagSet: TagSet): Totals {
+  const known = window?.get(tagSet);
+  if (known !== undefined) return known;
+  const total = new Totals();
+  window?.set(tagSet, total);
+  return total;
 }
 
 /**
@@ -259,31 +193,17 @@ class Totals {
  */
 export const UNWEIGHTED = 'intDivOrZero(toInt128(usdc) * (shares - usdc), shares)';
 
-/** The halves of a sum, as numbers: from decimal text, each would become a bigint first. */
-const units = (sum: string) => number(`toFloat64(bitShiftRight(${sum}, ${BITS}))`);
-const rest = (sum: string) => number(`toFloat64(bitAnd(${sum}, ${UNIT - 1}))`);
-const PNL = 'sum(realised_pnl)';
-const COST = 'sum(realised_cost)';
-const MAKER = "sumIf(usdc, kind = 'fill' AND NOT is_taker)";
-const TAKER = 'sumIf(usdc, is_taker)';
-/** Of 128 bits. One that does not fit 64, which no price up to 1 USDC gives, fails instead of being another number. */
-const UNWEIGHTED_SUM = `accurateCast(sumIf(${UNWEIGHTED}, is_taker), 'Int64')`;
-
 const Row = rowOf({
   conditionId: hexText('condition_id'),
   band: counted('arrayCount(begin -> block_time < begin, {begins:Array(UInt32)}) AS band'),
   tagLines: string(MARKET_TAG_LINES),
   series: string(MARKET_SERIES),
-  pnlUnits: units(PNL),
-  pnlRest: rest(PNL),
-  costUnits: units(COST),
-  costRest: rest(COST),
-  makerUnits: units(MAKER),
-  makerRest: rest(MAKER),
-  takerUnits: units(TAKER),
-  takerRest: rest(TAKER),
-  unweightedUnits: units(UNWEIGHTED_SUM),
-  unweightedRest: rest(UNWEIGHTED_SUM),
+  pnl: int('sum(realised_pnl)'),
+  cost: int('sum(realised_cost)'),
+  makerVolume: int("sumIf(usdc, kind = 'fill' AND NOT is_taker)"),
+  takerVolume: int('sumIf(usdc, is_taker)'),
+  /** One that does not fit 64 bits, which no price up to 1 USDC gives, fails instead of being another number. */
+  unweighted: int(`accurateCast(sumIf(${UNWEIGHTED}, is_taker), 'Int64')`),
   bookings: counted('count()'),
   newest: seconds("maxIf(block_time, kind = 'fill')"),
 });
@@ -312,16 +232,13 @@ export async function readCells(
     ...{ since: begins.at(-1), begins: `[${begins}]` },
   };
   const rows = await read(reading, { sql: SQL, parameters, row: Row });
-  const cells = new Cells(rows.length);
+  const own = rows.map((row) => ({ row, market: markets.of(row.conditionId, row) }));
+  // In the order of the cells, so that none has to be moved.
+  own.sort((a, b) => a.market.number - b.market.number || a.row.band - b.row.band);
+  const cells = new Cells(markets, rows.length);
   let newestFill = 0;
-  for (const row of rows) {
-    const { bookings, pnlUnits, pnlRest, costUnits, costRest, makerUnits, makerRest } = row;
-    const { takerUnits, takerRest, unweightedUnits, unweightedRest } = row;
-    const sums = [
-      ...[pnlUnits, pnlRest, costUnits, costRest, makerUnits, makerRest],
-      ...[takerUnits, takerRest, unweightedUnits, unweightedRest],
-    ];
-    cells.begin(markets.of(row.conditionId, row), row.band, sums, bookings);
+  for (const { row, market } of own) {
+    cells.add(market, row.band, row, row.bookings);
     newestFill = Math.max(newestFill, row.newest);
   }
   return { cells, newestFill };

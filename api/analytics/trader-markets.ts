@@ -212,13 +212,14 @@ async function listed(call: Call, input: Input): Promise<Listed> {
     conditionId: `0x${input.cursor.cursor_condition}`,
   };
   const behind = behindCursor(
-    holdings.map((one) => ({ ...one, figure: one.lastAt })),
+    holdings.traded().map(({ conditionId, lastAt }) => ({ conditionId, figure: lastAt })),
     input.order,
     last,
   );
+  const rows = behind.slice(input.offset, input.offset + input.limit + 1);
   return {
-    total: holdings.length,
-    rows: behind.slice(input.offset, input.offset + input.limit + 1).map((one) => ({
+    total: holdings.size,
+    rows: holdings.of(rows.map(({ conditionId }) => conditionId)).map((one) => ({
       ...{ conditionId: one.conditionId, pnl: one.realised, cost: one.realisedCost },
       ...{ volume: one.volume, lastTradeAt: one.lastAt },
     })),

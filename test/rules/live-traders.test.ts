@@ -20,7 +20,7 @@ const START = Date.UTC(2026, 4, 17, 14, 22, 33) / 1_000;
 const BYTES_MAX = 8 * 1024 * 1024;
 /** More than the pause until the tables are looked at again. */
 const LATER_MS = 2_500;
-const SMALL_BYTES_MAX = 60_000;
+const SMALL_BYTES_MAX = 12_000;
 
 let clickhouse: Schema;
 let reads = 0;
