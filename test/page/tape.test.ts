@@ -124,12 +124,12 @@ test.each([
   const rows = await page.locator('tr[data-cursor]').all();
   const recent = `/v2/recent_matches?traders=${addresses.join(',')}&limit=200`;
   const { events } = await stage.get<RecentMatches>(recent);
-  const matches = events.filter(({ type }) => type === 'order');
+  const matches = events.flatMap((event) => (event.type === 'order' ? [event] : []));
   // Trades do not contain which match of a transaction they belong to.
   const alone = [...Map.groupBy(matches, ({ data }) => data.tx_hash)].flatMap(([txHash, own]) =>
-    own.length === 1 ? own.map(({ cursor }) => [cursor, txHash] as const) : [],
+    own.length === 1 ? own.map(({ cursor, data }) => [cursor, { txHash, data }] as const) : [],
   );
-  const txOf = new Map(alone);
+  const matchOf = new Map(alone);
   const trades: (TraderTrades['trades'][number] & { readonly of: string })[] = [];
   for (const of of addresses) {
     const own = await stage.get<TraderTrades>(`/v2/traders/${of}/trades?limit=1000`);
@@ -137,10 +137,15 @@ test.each([
   }
   let [compared, makers] = [0, 0];
   for (const row of rows) {
-    const txHash = txOf.get((await row.getAttribute('data-cursor')) ?? '');
-    const own = trades.filter(({ tx_hash }) => tx_hash === txHash);
-    // The feed may be ahead of the analytics.
-    if (own.length === 0) continue;
+    const match = matchOf.get((await row.getAttribute('data-cursor')) ?? '');
+    if (match === undefined) continue;
+    const own = trades.filter(({ tx_hash }) => tx_hash === match.txHash);
+    const orders = [match.data.taker_order, ...match.data.maker_orders];
+    const shownTraders = orders.flatMap(({ trader }) =>
+      addresses.filter((a) => a === trader.address),
+    );
+    // The feed may be ahead of the analytics, for the traders whose trades were read first.
+    if (!shownTraders.every((address) => own.some((trade) => trade.of === address))) continue;
     const fills = Map.groupBy(own, (one) => `${one.of} ${one.side} ${one.outcome} ${one.is_taker}`);
     const sums = [...fills.values()].map((group) => ({
       ...(group[0] as (typeof own)[number]),
