@@ -42,7 +42,8 @@ export function trade(position: Position, fill: Trade): Step {
     : purchase(position, outcomeIndex === 0 ? 1 : 0, shares, shares - usdc, fee);
 }
 
-function purchase(
+/** Adds shares of an outcome at a cost; they close shares of the other outcome first. */
+export function purchase(
   position: Position,
   outcome: 0 | 1,
   shares: MicroShares,

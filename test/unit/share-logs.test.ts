@@ -1,0 +1,134 @@
+/** Real logs of Polygon that move shares or name why, and encoded ones of events of which no public log is known. */
+import type { Hex } from 'viem';
+import { describe, expect, test } from 'vitest';
+import { MATCH } from '../../ingest/events/match.ts';
+import { movementsOf, type TokenPlace } from '../../ingest/events/shares/movements.ts';
+import { readShareLogs, type ShareContracts } from '../../ingest/events/shares/share-logs.ts';
+import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
+import encoded from '../fixtures/shares-encoded.json' with { type: 'json' };
+import real from '../fixtures/shares-real-logs.json' with { type: 'json' };
+import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtures.ts';
+
+const SILENT_ADAPTER = '0xada100874d00e3331d00f2007a9c336a65009718';
+const CONTRACTS: ShareContracts = {
+  conditionalTokens: CONDITIONAL_TOKENS,
+  negRiskAdapter: '0xd91e80cf2e7be2e162c6513ced06f1dd0da35296',
+  exchanges: WATCHED.exchanges,
+  silentAdapters: new Set([SILENT_ADAPTER, '0xada200001000ef00d07553cee7006808f895c6f1']),
+  adapters: new Set([
+    '0xada100db00ca00073811820692005400218fce1f',
+    '0xada2005600dec949baf300f4c6120000bdb6eaab',
+  ]),
+  redeemers: new Set(['0xa1200000d0002264c9a1698e001292d00e1b00af']),
+  burn: '0xa5ef39c3d3e10d0b270233af41cac69796b12966',
+  others: new Set(),
+};
+
+type Decoded = Readonly<Record<string, string | readonly string[]>>;
+type Log = Parameters<typeof chainLog>[0];
+
+const KINDS: Readonly<Record<string, string>> = {
+  PositionSplit: 'split',
+  PositionsMerge: 'merge',
+  PositionsMerged: 'merge',
+  PayoutRedemption: 'redeem',
+  PositionsRedeemed: 'redeem',
+  BinaryRedemption: 'redeem',
+  NegRiskRedemption: 'redeem',
+  PositionsConverted: 'convert',
+};
+
+const known: (readonly [string, Log, Decoded])[] = [
+  ...real.logs.map(({ id, log, decoded }) => [id, log, decoded as Decoded] as const),
+  ...Object.entries(real['decodings_of_ctf-and-negrisk-logs.json']).flatMap(([name, one]) =>
+    typeof one === 'string'
+      ? []
+      : [[name, ctf.logs[name as keyof typeof ctf.logs], one.decoded as Decoded] as const],
+  ),
+  ...encoded.logs.map((log) => {
+    const decoded = { ...log.decoded, event: log.event } as unknown as Decoded;
+    return [`encoded ${log.event}`, { ...log, address: log.emitter }, decoded] as const;
+  }),
+];
+const named = known.filter(([, , { event }]) => KINDS[String(event)] !== undefined);
+const moving = known.filter(([, , { event }]) => String(event).startsWith('Transfer'));
+/** Of Protocol V2 and of the first exchange, or of no use here. */
+const foreign = known.filter((one) => !named.includes(one) && !moving.includes(one));
+
+/** Protocol V2 has events with these names, too. */
+const isOurs = (log: Log) =>
+  log.address.toLowerCase() !== '0x1000008dd9001b968442c1000017eae6e0da00ba';
+
+describe('an event that names movements', () => {
+  test.each(named.filter(([, log]) => isOurs(log)))('%s', (_, log, decoded) => {
+    const [event, ...more] = readShareLogs([chainLog(log)], CONTRACTS).named;
+    expect(more).toEqual([]);
+    const by = decoded.stakeholder ?? decoded.redeemer ?? decoded.initiator ?? decoded.from;
+    expect(event).toMatchObject({ kind: KINDS[String(decoded.event)], by });
+    expect(event?.payout?.toString()).toBe(decoded.payout);
+    const { marketId, indexSet, amount } = event?.conversion ?? {};
+    if (decoded.marketId === undefined) {
+      expect(event?.isAbout(String(decoded.conditionId))).toBe(true);
+      expect(event?.isAbout(`0x${'0'.repeat(64)}`)).toBe(false);
+    } else
+      expect([marketId, `${indexSet}`, `${amount}`]).toEqual([
+        ...[decoded.marketId, decoded.indexSet, decoded.amount],
+      ]);
+  });
+});
+
+describe('a transfer', () => {
+  test.each(moving.filter(([, , { event }]) => event !== 'Transfer'))('%s', (_, log, decoded) => {
+    const { operator, from, to } = decoded;
+    const ids = [decoded.id ?? decoded.ids].flat();
+    const values = [decoded.value ?? decoded.values].flat();
+    const expected = ids.flatMap((tokenId, at) =>
+      values[at] === '0' ? [] : [{ operator, from, to, tokenId, shares: BigInt(values[at] ?? 0) }],
+    );
+    const { moves } = readShareLogs([chainLog(log)], CONTRACTS);
+    expect(moves.map(({ logIndex, ...move }) => move)).toEqual(expected);
+  });
+});
+
+test('logs of other contracts and events are ignored', () => {
+  const logs = [...foreign, ...named.filter(([, log]) => !isOurs(log))].map(([, log]) => log);
+  expect(logs.length).toBeGreaterThan(5);
+  expect(readShareLogs(logs.map(chainLog), CONTRACTS)).toEqual({ moves: [], named: [] });
+  const [, log] = named[0] ?? [];
+  const elsewhere = { ...(log as Log), address: EXCHANGE };
+  expect(readShareLogs([chainLog(elsewhere)], CONTRACTS).named).toEqual([]);
+});
+
+describe('a real mint match', () => {
+  const exchangeLogs = atlas.logs.filter(({ address }) => address === EXCHANGE);
+  const reader = MATCH.reader();
+  const fills = exchangeLogs.flatMap((log) =>
+    MATCH.topics.includes(log.topics[0] as Hex) ? (reader.read(log)?.fills ?? []) : [],
+  );
+  const shares = readShareLogs(atlas.logs, CONTRACTS);
+  const conditionId = `0x${'c'.repeat(64)}` as const;
+  const tokens = [...new Set(fills.map(({ tokenId }) => tokenId))];
+  const placeOf = (tokenId: string): TokenPlace => ({
+    conditionId,
+    outcomeIndex: tokens.indexOf(tokenId) === 0 ? 0 : 1,
+  });
+
+  test('has no movement', () => {
+    expect(fills).toHaveLength(2);
+    expect(shares.moves.length).toBeGreaterThan(2);
+    expect(movementsOf(shares, fills, CONTRACTS, placeOf)).toEqual([]);
+  });
+
+  test('shows what a fill and the transfers do not have in common', () => {
+    const [maker, taker] = fills;
+    const unfilled = movementsOf(shares, maker ? [maker] : [], CONTRACTS, placeOf);
+    expect(unfilled).toMatchObject([
+      { kind: 'unexplained', trader: taker?.trader, counterparty: EXCHANGE },
+    ]);
+    const unmoved = movementsOf({ moves: [], named: [] }, fills, CONTRACTS, placeOf);
+    expect(unmoved.map(({ kind, counterparty }) => [kind, counterparty])).toEqual([
+      ['unexplained', ''],
+      ['unexplained', ''],
+    ]);
+  });
+});
