@@ -36,7 +36,7 @@ export class LivePool {
       ...{ peek, has, add, drop, measure },
       find(trader) {
         const entry = all.get(keyOf(trader)) as Entry | undefined;
-        // What was stored since may have made it larger.
+        // New bookings may have made it larger.
         if (entry !== undefined) measure(entry);
         return entry;
       },

@@ -1,6 +1,6 @@
 /**
  * Rows of 64-bit integers in two arrays, in the order of their keys. The busiest traders have thousands of markets, and a
- * row takes a quarter of the memory of an object. Adding or removing one moves those behind it, which takes some microseconds.
+ * row takes less than a third of the memory of an object. Adding or removing one moves those behind it.
  */
 
 /** How much longer an array without room becomes. */
