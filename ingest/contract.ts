@@ -87,13 +87,71 @@ export const Resolution = z.object({
 });
 export type Resolution = z.infer<typeof Resolution>;
 
+/** The tokens of a market: those of its condition whose ids contain this collateral. A later one of a condition replaces it. */
+export const KnownMarket = z.object({
+  kind: z.literal('market'),
+  ...ChainPosition,
+  conditionId: Hash,
+  collateral: Address,
+});
+export type KnownMarket = z.infer<typeof KnownMarket>;
+
+const SignedAmount = z
+  .string()
+  .regex(/^-?\d{1,16}$/)
+  .transform((text) => BigInt(text));
+
+/** Why shares moved without a fill; docs/pnl.md explains what each does to a position. */
+export const MOVEMENT_REASONS = [
+  'split',
+  'merge',
+  'redeem',
+  'convert',
+  'transfer',
+  'refund',
+  'unexplained',
+] as const;
+
+/**
+ * Shares of a market that moved without a fill, for one trader. For each wallet and token of a transaction, what its
+ * transfers moved equals its fills plus its movements.
+ */
+export const Movement = z.object({
+  kind: z.literal('movement'),
+  ...ChainPosition,
+  /** Number among the movements of that log, from 0: a batch of transfers may be part of several. */
+  part: Index,
+  reason: z.enum(MOVEMENT_REASONS),
+  conditionId: Hash,
+  trader: Address,
+  /** The receiver of a transfer, or the contract of an unexplained movement; else ''. */
+  counterparty: Address.or(z.literal('')),
+  /** Of the balances of outcome 0 and outcome 1. */
+  change: z.tuple([SignedAmount, SignedAmount]),
+  /** Paid to the trader, or by the trader if below 0; the value that a conversion has in this market; else 0. */
+  usdc: SignedAmount,
+  /**
+   * Micro-USDC per share of outcome 0, rounded down: the payout of a resolved market, else the price of the newest final
+   * match before. Null if there was none.
+   */
+  mark: Amount.nullable(),
+});
+export type Movement = z.infer<typeof Movement>;
+
 /**
  * The kinds of events that LEDGER stores, by the name of their list in a block (docs/ledger.md). Each belongs to a
  * market. ingest/events decodes them, projector/fold books them.
  */
-export const LEDGER_EVENTS = { matches: Match, resolutions: Resolution } as const;
+export const LEDGER_EVENTS = {
+  matches: Match,
+  resolutions: Resolution,
+  markets: KnownMarket,
+  movements: Movement,
+} as const;
 export type EventList = keyof typeof LEDGER_EVENTS;
 export type LedgerEvent = z.infer<(typeof LEDGER_EVENTS)[EventList]>;
+/** The events that the exchanges and resolutions log. */
+export type TradingEvent = Match | Resolution;
 
 /** A log or a call that could not be decoded: counted, kept raw, never folded. */
 export const Refused = z.object({

@@ -18,10 +18,11 @@ import {
   retryReads,
 } from './chain/block-range.ts';
 import { type BlockFacts, factsOf, nothingIn } from './chain/blocks.ts';
-import type { Header, RangeLog, Rpc } from './chain/rpc.ts';
+import type { BlockHead, Header, RangeLog, Rpc } from './chain/rpc.ts';
 import { RpcError } from './chain/rpc-pool.ts';
 import type { Chain } from './events/chains.ts';
 import { CONDITION_RESOLUTION } from './events/resolution.ts';
+import type { BlockMovements } from './events/shares/block-movements.ts';
 import {
   type Block,
   type BlockRef,
@@ -65,6 +66,8 @@ export type FinalBlocksOptions = {
   readonly end: LedgerEnd;
   readonly metadata: Metadata;
   readonly balances: Balances;
+  /** Undefined if movements are not watched. */
+  readonly movements?: BlockMovements | undefined;
   readonly progress: FinalBlocksProgress;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -76,7 +79,9 @@ export type FinalBlocksOptions = {
   readonly onCaughtUp: (block: number) => void;
 };
 
-type ReadRange = { readonly blocks: readonly FinalBlock[]; readonly counts: RangeCounts };
+/** `facts` if it has any. */
+type ReadBlock = { readonly head: BlockHead; readonly facts: BlockFacts | undefined };
+type ReadRange = { readonly blocks: readonly ReadBlock[]; readonly counts: RangeCounts };
 
 /** Follows the final head until the signal aborts or `toBlock` is done. Throws FinalReorgError. */
 export async function writeFinalBlocks(options: FinalBlocksOptions): Promise<void> {
@@ -151,7 +156,7 @@ async function writeRanges(
       }
       const isNear = final - head.number < NEAR_HEAD_BLOCKS;
       if (facts !== undefined || isNear) await onBlock(facts ?? nothingIn(head));
-      settle(options, await ledger.add(block));
+      settle(options, await ledger.add({ head, facts: complete(options, facts) }));
       if (isNear) settle(options, await ledger.flush());
       newest = head;
     }
@@ -159,6 +164,14 @@ async function writeRanges(
   }
   settle(options, await ledger.flush());
   return newest;
+}
+
+/** Adds the movements, if they are watched. Call it once for every block, in order. */
+function complete({ movements }: WriteOptions, facts: BlockFacts | undefined) {
+  if (movements === undefined || facts === undefined) return facts;
+  const { block, events, shares } = facts;
+  const at = { blockNumber: block.number, blockTime: block.timestamp };
+  return { ...facts, events: movements.complete({ ...at, events, shares }) };
 }
 
 /** Updates the state after blocks were stored in LEDGER. */
@@ -193,7 +206,7 @@ function readingOf(options: FinalBlocksOptions): PrefetchOptions<ReadRange> {
     async readRange(from, to) {
       const source = { rpc, chain, onConfirmed: progress.confirmed };
       const { blocks, counts } = await readRange(source, from, to);
-      const decoded: FinalBlock[] = [];
+      const decoded: ReadBlock[] = [];
       for (const { head, raw } of blocks) {
         const facts = raw === undefined ? undefined : await factsOf(raw, chain, metadata);
         decoded.push({ head, facts });
@@ -333,7 +346,8 @@ async function writeEarlierResolutions(
   options: FinalBlocksOptions,
   knownTo: number | undefined,
 ): Promise<void> {
-  const { chain, ledger, metadata, logger, progress, resolutionsFrom, startBlock } = options;
+  const { chain, ledger, metadata, movements, logger, progress, resolutionsFrom, startBlock } =
+    options;
   const until = startBlock - 1;
   const reading = {
     ...options,
@@ -358,15 +372,17 @@ async function writeEarlierResolutions(
   for await (const { to, blocks } of prefetch(reading, new RangeSize(), from, until)) {
     for (const { header, logs } of blocks) {
       const raw = { block: { ...header, transactions: [] }, logs };
-      const block = blockOf(await factsOf(raw, chain, metadata));
+      const block = blockOf(await factsOf(raw, chain, metadata), false);
       if (!encoder.add(block)) {
         await store(block.number - 1);
         encoder.add(block);
       }
       const found = eventsOf('resolutions', [block]);
       resolutions += found.length;
-      for (const { conditionId, payouts, blockTime } of found) {
+      for (const resolution of found) {
+        const { conditionId, payouts, blockTime } = resolution;
         metadata.resolve(conditionId, payouts, blockTime);
+        movements?.learn(resolution);
       }
     }
     await store(to);

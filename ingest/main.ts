@@ -26,8 +26,15 @@ import {
   type MetadataEvent,
 } from './contract.ts';
 import { type Chain, chainOf } from './events/chains.ts';
+import { BlockMovements } from './events/shares/block-movements.ts';
 import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
-import { eventsOf, LEDGER_STREAM, UnreadableLedgerError } from './ledger/ledger.ts';
+import {
+  type BlockRange,
+  eventsOf,
+  LEDGER_STREAM,
+  storedMessages,
+  UnreadableLedgerError,
+} from './ledger/ledger.ts';
 import {
   type LedgerEnd,
   LedgerFencedError,
@@ -37,6 +44,7 @@ import {
   refuseHalfRewound,
   settleStart,
 } from './ledger/ledger-writer.ts';
+import { WholeLedger } from './ledger/whole-ledger.ts';
 import { Gamma } from './metadata/gamma.ts';
 import { Metadata } from './metadata/metadata.ts';
 import { storeMetadata } from './metadata/metadata-stream.ts';
@@ -57,6 +65,9 @@ import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */
 const FEED_MEMORY_MS = 600_000;
+
+/** Progress of reading LEDGER at startup. */
+const MOVEMENTS_LOG_MS = 5_000;
 
 /** Exit code when a final block was replaced and an operator has to decide. See docs/operations.md. */
 const FINAL_REORG_CODE = 3;
@@ -182,8 +193,9 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
     notReady: reasons,
     rpcUrl: config.RPC_URL,
   });
-  const ledger = await step('ledger', () => LedgerWriter.open(nats));
+  const ledger = await step('ledger', () => LedgerWriter.open(nats, chain.shares !== undefined));
   const end = await step('end of LEDGER', () => readEnd(nats));
+  const movements = await step('movements', () => openMovements(setup, end));
   const metadataWriter = await step('metadata writer', () =>
     openWriter(nats, { stream: METADATA_STREAM }),
   );
@@ -209,7 +221,8 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const background: Promise<void>[] = [];
   report({ event: 'following' });
   const following = writeFinalBlocks({
-    ...{ rpc, chain, nats, ledger, end, metadata, balances, progress, logger, signal, startBlock },
+    ...{ rpc, chain, nats, ledger, end, metadata, balances, movements, progress, logger, signal },
+    startBlock,
     finality: config.FINALITY,
     resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
     ...(toBlock === undefined ? {} : { toBlock }),
@@ -241,6 +254,32 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
     ledger.close();
     feed.writer.close();
   }
+}
+
+/** Reads from LEDGER what movements depend on; undefined if they are not watched. */
+async function openMovements(
+  { chain, config, nats, logger }: Setup,
+  end: LedgerEnd,
+): Promise<BlockMovements | undefined> {
+  if (chain.shares === undefined) return undefined;
+  const movements = new BlockMovements(chain.shares, chain.exchanges);
+  const ledger = await WholeLedger.open(nats, config);
+  const { archived, fromSequence } = await ledger.from();
+  const to = end.block?.number ?? end.earlierTo ?? -1;
+  let loggedAt = performance.now();
+  const learn = (range: BlockRange) => {
+    for (const block of range.blocks) for (const event of block.events) movements.learn(event);
+    if (performance.now() - loggedAt < MOVEMENTS_LOG_MS) return;
+    loggedAt = performance.now();
+    logger.info({ block: range.to, to }, 'reading from LEDGER what movements depend on');
+  };
+  for await (const range of archived) learn(range);
+  for await (const { range } of storedMessages(nats, { sequence: fromSequence })) {
+    // What another ingest has stored since is read from the chain.
+    if (range.to > to) break;
+    learn(range);
+  }
+  return movements;
 }
 
 async function startMetadata(

@@ -8,11 +8,12 @@ import { labelledCounter, type Reasons } from '../infra/metrics-server.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import { concealer } from '../infra/secrets.ts';
-import type { BlockFacts } from './chain/blocks.ts';
 import type { BlockHead } from './chain/rpc.ts';
 import type { RpcError } from './chain/rpc-pool.ts';
+import { MOVEMENT_REASONS } from './contract.ts';
 import { REFUSAL_REASONS } from './events/log.ts';
 import type { Block, BlockRef } from './ledger/ledger.ts';
+import type { FinalFacts } from './ledger/ledger-writer.ts';
 import { counterOf, gaugeOf } from './metrics.ts';
 
 /** JetStream acknowledges within milliseconds; a restarting server takes some seconds. */
@@ -68,6 +69,7 @@ export class FinalBlocksProgress {
   readonly #refusedTotal: Counter<'reason'>;
   readonly #confirmedTotal: Counter<'outcome'>;
   readonly #contradictedTotal: Counter;
+  readonly #movementsTotal: Counter<'reason'>;
   #startedAt = performance.now();
   #loggedAt = this.#startedAt;
   #answeredAt = this.#startedAt;
@@ -108,6 +110,13 @@ export class FinalBlocksProgress {
       'final_contradictions_total',
       'blocks that did not follow LEDGER although an endpoint still had its newest block',
     );
+    this.#movementsTotal = labelledCounter(
+      registry,
+      'fillstream_movements_total',
+      'movements of shares without a fill; unexplained ones need a look',
+      'reason',
+      MOVEMENT_REASONS,
+    );
     gaugeOf(registry, 'final_block', 'newest block of LEDGER', () => this.#head?.number ?? 0);
     gaugeOf(registry, 'final_lag_blocks', 'final blocks that LEDGER does not hold yet', () =>
       this.#lag(),
@@ -129,7 +138,7 @@ export class FinalBlocksProgress {
   }
 
   /** Call this with each block that LEDGER has stored; `facts` is undefined if it had no events. */
-  block(head: BlockHead, facts: BlockFacts | undefined): void {
+  block(head: BlockHead, facts: FinalFacts | undefined): void {
     this.#head = head;
     delete this.#notReady.fork;
     this.#blocks += 1;
@@ -192,11 +201,13 @@ export class FinalBlocksProgress {
     this.#confirmedTotal.inc({ outcome });
   };
 
-  #count({ matches, refused }: BlockFacts): void {
+  #count({ matches, events, refused }: FinalFacts): void {
     const fills = matches.reduce((count, match) => count + match.fills.length, 0);
     this.#fills += fills;
     this.#fillsTotal.inc(fills);
     for (const { error } of refused) this.#refusedTotal.inc({ reason: error.reason });
+    for (const event of events)
+      if (event.kind === 'movement') this.#movementsTotal.inc({ reason: event.reason });
   }
 
   #lag(): number {

@@ -8,9 +8,9 @@ import type { Logger } from 'pino';
 import type { Hex } from 'viem';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { retry } from '../../infra/retry.ts';
-import { type Chain, watchedAddresses } from '../events/chains.ts';
-import { canLog, WATCHED_TOPICS } from '../events/decode.ts';
-import type { ChainLog } from '../events/log.ts';
+import type { Chain } from '../events/chains.ts';
+import { canLog, finalLogFilter } from '../events/decode.ts';
+import type { ChainLog, LogFilter } from '../events/log.ts';
 import { ORDER_FILLED, ORDERS_MATCHED } from '../events/match.ts';
 import { makersOfCall } from '../events/match-call.ts';
 import { AcceptedSize, FAILURES_MAX } from './accepted-size.ts';
@@ -20,7 +20,6 @@ import {
   covers,
   filled,
   type Header,
-  type LogFilter,
   mayContain,
   type RangeLog,
   type Rpc,
@@ -52,7 +51,7 @@ export type ReadOptions = {
 /** Reads blocks `from` to `to`. Throws RpcError if the nodes return inconsistent data. */
 export async function readRange(options: ReadOptions, from: number, to: number): Promise<Range> {
   const { rpc, chain } = options;
-  const filter = { addresses: watchedAddresses(chain), topics: WATCHED_TOPICS };
+  const filter = finalLogFilter(chain);
   const numbers = Array.from({ length: to - from + 1 }, (_, i) => from + i);
   const [read, found] = await Promise.all([
     Promise.all(numbers.map((number) => wholeBlock(rpc, number))),
@@ -205,9 +204,7 @@ function isComplete(
   const isSeen = (address: string, topic: Hex) =>
     logs.some((log) => log.address === address && log.topics[0] === topic);
   return addresses.every((address) =>
-    topics.every(
-      (topic) => !canLog(address, topic, chain.conditionalTokens) || isSeen(address, topic),
-    ),
+    topics.every((topic) => !canLog(address as Hex, topic, chain) || isSeen(address, topic)),
   );
 }
 

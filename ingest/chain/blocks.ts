@@ -3,12 +3,13 @@
  * of the same transaction adds the market, and on demand the orders behind the fills.
  */
 import type { Hex } from 'viem';
-import type { LedgerEvent, Match } from '../contract.ts';
+import type { Hash, Match, TradingEvent } from '../contract.ts';
 import { type Chain, watchedAddresses } from '../events/chains.ts';
 import { decodeLogs, storedEvent } from '../events/decode.ts';
 import { type ChainLog, DecodeError, type EventContext, type Markets } from '../events/log.ts';
 import { type CalledFill, decodeMatchCall } from '../events/match-call.ts';
 import type { LoggedOperator } from '../events/operator.ts';
+import { logsShares, readShareLogs, type ShareLogs } from '../events/shares/share-logs.ts';
 import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
 /** A match with the data of its transaction. */
@@ -23,11 +24,13 @@ export type SentMatch = Match & {
 
 export type BlockFacts = {
   readonly block: BlockHead;
-  /** The events that LEDGER stores, in log order. */
-  readonly events: readonly LedgerEvent[];
+  /** The matches and resolutions, in log order. */
+  readonly events: readonly TradingEvent[];
   readonly matches: readonly SentMatch[];
   readonly operators: readonly LoggedOperator[];
   readonly refused: readonly Refusal[];
+  /** How shares moved, by transaction. */
+  readonly shares: ReadonlyMap<Hash, ShareLogs>;
 };
 
 type Refusal = {
@@ -57,7 +60,8 @@ export async function readBlock(
 /** Decodes a block. Never throws for undecodable logs or calls, which are returned in `refused`. */
 export async function factsOf(raw: RawBlock, chain: Chain, markets: Markets): Promise<BlockFacts> {
   const { block, logs } = raw;
-  const decoded = decodeLogs(logs, {
+  const [ofShares, ofTrading] = partition(logs, chain);
+  const decoded = decodeLogs(ofTrading, {
     exchanges: new Set(chain.exchanges.keys()),
     conditionalTokens: chain.conditionalTokens,
   });
@@ -77,7 +81,7 @@ export async function factsOf(raw: RawBlock, chain: Chain, markets: Markets): Pr
     error,
     logs: [log],
   }));
-  const events: LedgerEvent[] = [];
+  const events: TradingEvent[] = [];
   const operators: LoggedOperator[] = [];
   for (const event of decoded.events) {
     if (event.kind === 'operator') {
@@ -101,7 +105,27 @@ export async function factsOf(raw: RawBlock, chain: Chain, markets: Markets): Pr
     const call = of.callTo(event.exchange, event.txHash);
     return [{ ...event, sender, call, ordinal: ordinalOf(event) }];
   });
-  return { block, events, matches, operators, refused };
+  const shares = new Map<Hash, ShareLogs>();
+  for (const [txHash, own] of Map.groupBy(ofShares, (log) => log.transactionHash)) {
+    try {
+      if (chain.shares !== undefined) shares.set(txHash, readShareLogs(own, chain.shares));
+    } catch (error) {
+      if (!(error instanceof DecodeError)) throw error;
+      refused.push({ txHash, logIndex: own[0]?.logIndex ?? 0, error, logs: own });
+    }
+  }
+  return { block, events, matches, operators, refused, shares };
+}
+
+/** The logs that tell how shares move, and the others. */
+function partition(
+  logs: readonly ChainLog[],
+  { shares }: Chain,
+): readonly [readonly ChainLog[], readonly ChainLog[]] {
+  if (shares === undefined) return [[], logs];
+  const isOfShares = ({ address, topics: [topic] }: ChainLog) =>
+    topic !== undefined && logsShares(address, topic, shares);
+  return [logs.filter(isOfShares), logs.filter((log) => !isOfShares(log))];
 }
 
 /** Counts the matches of each taker order inside a transaction. Call it with all of them, in order. */
@@ -117,7 +141,7 @@ export function countMatches(): (match: Pick<Match, 'txHash' | 'fills'>) => numb
 
 /** The facts of a block without events. */
 export function nothingIn(block: BlockHead): BlockFacts {
-  return { block, events: [], matches: [], operators: [], refused: [] };
+  return { block, events: [], matches: [], operators: [], refused: [], shares: new Map() };
 }
 
 /** The orders behind a match by their hashes; empty if its calldata does not contain them. */

@@ -7,7 +7,7 @@ import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToH
 import { z } from 'zod';
 import { keccak256 } from '../../infra/keccak.ts';
 import { WATCHED_TOPICS } from '../events/decode.ts';
-import type { ChainLog } from '../events/log.ts';
+import type { ChainLog, LogFilter } from '../events/log.ts';
 import { type PoolOptions, type RpcCall, RpcError, RpcPool } from './rpc-pool.ts';
 
 /** A safe integer above or equal to 0. */
@@ -81,12 +81,6 @@ const NO_BLOCK = {
   latest: 'the node has no blocks yet',
   finalized:
     'the node has no finalized block: set FINALITY to the depth at which a block counts as final',
-};
-
-/** Filter of a search for logs; addresses in lower case. */
-export type LogFilter = {
-  readonly addresses: readonly string[];
-  readonly topics: readonly Hex[];
 };
 
 export type Rpc = ReturnType<typeof connectRpc>;

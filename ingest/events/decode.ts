@@ -3,11 +3,19 @@
  * folder, a row here, and its stored form in contract.ts. Pure, checked against real transactions.
  */
 import { type Hex, toEventSelector } from 'viem';
-import type { LedgerEvent } from '../contract.ts';
-import { type ChainLog, DecodeError, type EventContext, type EventKind } from './log.ts';
+import type { TradingEvent } from '../contract.ts';
+import { type Chain, watchedAddresses } from './chains.ts';
+import {
+  type ChainLog,
+  DecodeError,
+  type EventContext,
+  type EventKind,
+  type LogFilter,
+} from './log.ts';
 import { MATCH } from './match.ts';
 import { OPERATOR } from './operator.ts';
 import { RESOLUTION } from './resolution.ts';
+import { logsShares, SHARE_TOPICS, shareEmitters } from './shares/share-logs.ts';
 
 const KINDS = { match: MATCH, resolution: RESOLUTION, operator: OPERATOR };
 
@@ -26,8 +34,21 @@ export type WatchedContracts = {
   readonly conditionalTokens: string;
 };
 
-/** Whether the contract at a watched address emits the event. */
-export function canLog(address: string, topic: Hex, conditionalTokens: string): boolean {
+/** The logs of final blocks that are read: those above, and those that tell how shares move. */
+export function finalLogFilter(chain: Chain): LogFilter {
+  const addresses = watchedAddresses(chain);
+  if (chain.shares === undefined) return { addresses, topics: WATCHED_TOPICS };
+  return {
+    addresses: [...new Set([...addresses, ...shareEmitters(chain.shares)])],
+    topics: [...WATCHED_TOPICS, ...SHARE_TOPICS],
+  };
+}
+
+/** Whether the contract at an address of the filter emits the event. */
+export function canLog(address: Hex, topic: Hex, chain: Chain): boolean {
+  const { conditionalTokens, exchanges, shares } = chain;
+  if (shares !== undefined && logsShares(address, topic, shares)) return true;
+  if (address !== conditionalTokens && !exchanges.has(address)) return false;
   const contract = address === conditionalTokens ? 'conditionalTokens' : 'exchange';
   return ROWS.some((row) => row.contract === contract && row.topics.includes(topic));
 }
@@ -75,7 +96,7 @@ function contractOf({ address }: ChainLog, watched: WatchedContracts) {
 export async function storedEvent(
   event: LoggedEvent,
   of: EventContext,
-): Promise<LedgerEvent | undefined> {
+): Promise<TradingEvent | undefined> {
   const kind = KINDS[event.kind] as EventKind<LoggedEvent>;
   return kind.store?.(event, of);
 }

@@ -3,7 +3,7 @@
  * of event is a file next to this one and a row of the table in decode.ts.
  */
 import { type AbiParameter, decodeAbiParameters, type Hex } from 'viem';
-import { AMOUNT_MAX, type LedgerEvent } from '../contract.ts';
+import { AMOUNT_MAX, type TradingEvent } from '../contract.ts';
 
 /** A log as JSON-RPC returns it, numbers parsed; all hex in lower case. */
 export type ChainLog = {
@@ -12,6 +12,12 @@ export type ChainLog = {
   readonly data: Hex;
   readonly transactionHash: Hex;
   readonly logIndex: number;
+};
+
+/** Filter of a search for logs; addresses in lower case. */
+export type LogFilter = {
+  readonly addresses: readonly string[];
+  readonly topics: readonly Hex[];
 };
 
 /** Why a log or a call was refused; each reason has its own counter. */
@@ -51,7 +57,7 @@ export type EventKind<Logged> = {
   /** Starts reading the logs of one block. */
   readonly reader: () => LogReader<Logged>;
   /** Throws DecodeError if its market is unknown. Missing if LEDGER does not store events of this kind. */
-  readonly store?: (event: Logged, of: EventContext) => Promise<LedgerEvent>;
+  readonly store?: (event: Logged, of: EventContext) => Promise<TradingEvent>;
 };
 
 export type LogReader<Logged> = {

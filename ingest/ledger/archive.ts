@@ -52,9 +52,10 @@ export type ArchivedMessage = Pick<LedgerMessage, 'range' | 'json'>;
 
 const Tally = z.object({
   messages: Index,
-  ...(Object.fromEntries(COUNTED.map((what) => [what, Index])) as Record<
+  // Older archives have no movements.
+  ...(Object.fromEntries(COUNTED.map((what) => [what, Index.default(0)])) as Record<
     keyof Counts,
-    typeof Index
+    z.ZodDefault<typeof Index>
   >),
 });
 type Tally = z.output<typeof Tally>;

@@ -9,7 +9,7 @@ import type { Kv } from '../../infra/nats/kv.ts';
 import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
 import type { BlockFacts } from '../chain/blocks.ts';
 import type { BlockHead } from '../chain/rpc.ts';
-import type { Hash } from '../contract.ts';
+import type { Hash, LedgerEvent } from '../contract.ts';
 import { FEED_START_KEY } from '../streams.ts';
 import {
   type Block,
@@ -111,8 +111,11 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   );
 }
 
+/** What is known of a block, with its movements. */
+export type FinalFacts = Omit<BlockFacts, 'events'> & { readonly events: readonly LedgerEvent[] };
+
 /** A block as it is stored in LEDGER. */
-export function blockOf({ block, events, refused }: BlockFacts): Block {
+export function blockOf({ block, events, refused }: FinalFacts, coversMovements: boolean): Block {
   const { number, hash, timestamp } = block;
   return {
     number,
@@ -127,11 +130,12 @@ export function blockOf({ block, events, refused }: BlockFacts): Block {
       logIndex,
       detail: JSON.stringify(logs),
     })),
+    ...(coversMovements ? { coversMovements } : {}),
   };
 }
 
 /** A final block; `facts` if it has events. */
-export type FinalBlock = { readonly head: BlockHead; readonly facts: BlockFacts | undefined };
+export type FinalBlock = { readonly head: BlockHead; readonly facts: FinalFacts | undefined };
 
 type Collected = {
   readonly encoder: RangeEncoder;
@@ -143,14 +147,16 @@ export class LedgerWriter {
   readonly #writer: StreamWriter;
   /** Distinguishes messages of this process from those of another one. */
   readonly #process = randomUUID();
+  readonly #coversMovements: boolean;
   #collected: Collected | undefined;
 
-  private constructor(writer: StreamWriter) {
+  private constructor(writer: StreamWriter, coversMovements: boolean) {
     this.#writer = writer;
+    this.#coversMovements = coversMovements;
   }
 
-  /** Opens the writer at the end of LEDGER; read that end after this. */
-  static async open(nats: Nats): Promise<LedgerWriter> {
+  /** Opens the writer at the end of LEDGER; read that end after this. Its blocks have movements or not. */
+  static async open(nats: Nats, coversMovements = false): Promise<LedgerWriter> {
     return new LedgerWriter(
       await openWriter(nats, {
         stream: LEDGER_STREAM,
@@ -160,6 +166,7 @@ export class LedgerWriter {
           );
         },
       }),
+      coversMovements,
     );
   }
 
@@ -176,7 +183,7 @@ export class LedgerWriter {
     const { head, facts } = block;
     this.#collected ??= collectFrom(head);
     const { encoder, blocks } = this.#collected;
-    if (facts === undefined || encoder.add(blockOf(facts))) {
+    if (facts === undefined || encoder.add(blockOf(facts, this.#coversMovements))) {
       blocks.push(block);
       return [];
     }
@@ -197,7 +204,11 @@ export class LedgerWriter {
     const last = blocks.at(-1)?.head;
     if (encoder === undefined || last === undefined) return [];
     const { number, hash, timestamp: time } = last;
-    await this.store(number, encoder.endWith(emptyBlock({ number, hash, time })));
+    const covered = this.#coversMovements ? { coversMovements: true as const } : {};
+    await this.store(
+      number,
+      encoder.endWith({ ...emptyBlock({ number, hash, time }), ...covered }),
+    );
     this.#collected = undefined;
     return blocks;
   }

@@ -52,6 +52,8 @@ export type Block = {
   readonly time: number;
   readonly events: readonly LedgerEvent[];
   readonly refused: readonly Refused[];
+  /** Whether its movements were read. If not, shares may have moved without one. */
+  readonly coversMovements?: true;
 };
 
 export type BlockRef = Pick<Block, 'number' | 'hash'>;
@@ -84,6 +86,8 @@ export type EncodedRange = {
 export class UnreadableLedgerError extends ExpectedError {}
 
 const LISTS = Object.keys(LEDGER_EVENTS) as EventList[];
+/** The other lists are stored if ingest watches movements. */
+const ALWAYS_STORED: readonly EventList[] = ['matches', 'resolutions'];
 /** Stored once per block, not with each event. */
 const OF_BLOCK = { kind: true, blockNumber: true, blockTime: true } as const;
 const StoredLists = Object.fromEntries(
@@ -97,6 +101,9 @@ const StoredBlock = z.object({
   hash: Hash,
   time: Index,
   ...StoredLists,
+  // Missing if ingest did not watch movements.
+  markets: StoredLists.markets.optional(),
+  movements: StoredLists.movements.optional(),
   refused: z.array(Refused.omit({ kind: true, blockNumber: true })),
 });
 
@@ -180,8 +187,9 @@ export function encodeJson(json: Uint8Array | string, blocks: readonly Block[]):
   };
 }
 
-function blockText({ number, hash, time, events, refused }: Block): string {
-  const lists = LISTS.map((list) => [
+function blockText({ number, hash, time, events, refused, coversMovements }: Block): string {
+  const stored = coversMovements ? LISTS : ALWAYS_STORED;
+  const lists = stored.map((list) => [
     list,
     eventsOf(list, [{ events }]).map(({ kind, blockNumber, blockTime, ...event }) => event),
   ]);
@@ -263,14 +271,16 @@ function blockOf({ number, hash, time, refused, ...lists }: z.output<typeof Stor
   const at = { blockNumber: number, blockTime: time };
   const events = LISTS.flatMap((list) => {
     const kind = LEDGER_EVENTS[list].shape.kind.value;
-    return lists[list].map((event) => ({ kind, ...at, ...event }) as LedgerEvent);
+    return (lists[list] ?? []).map((event) => ({ kind, ...at, ...event }) as LedgerEvent);
   });
   return {
     number,
     hash,
     time,
+    // Movements of one log stay in their order.
     events: events.sort((a, b) => a.logIndex - b.logIndex),
     refused: refused.map((one) => ({ kind: 'refused', blockNumber: number, ...one })),
+    ...(lists.movements === undefined ? {} : { coversMovements: true }),
   };
 }
 

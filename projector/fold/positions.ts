@@ -126,6 +126,7 @@ export class OpenPositions {
    * no stored rows.
    */
   apply(event: LedgerEvent): Booking[] {
+    if (event.kind === 'market' || event.kind === 'movement') return [];
     const partition = partitionOf(event.conditionId);
     const { blockNumber, logIndex } = event;
     if (!isAfter(event, this.#last.get(partition))) return [];

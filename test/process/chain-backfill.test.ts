@@ -6,6 +6,7 @@ import { CONDITION_RESOLUTION } from '../../ingest/events/resolution.ts';
 import { eventsOf } from '../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import {
+  blocksWithMovements,
   factsOfChain,
   factsOfLedger,
   type Misbehave,
@@ -90,6 +91,24 @@ describe('backfill', () => {
       expect(await ingest(`backfill --from-block 0 --to-block ${last}`).exit).toBe(0);
       await expectWhole(nats);
       await expectBalances(nats);
+    });
+  });
+
+  test('with movements, has the same ones in two runs as in one', async () => {
+    await withLedger('movements', async ({ nats, ingest }) => {
+      const on = { MOVEMENTS: 'on' };
+      for (const to of [last - 530, last]) {
+        const { exit, errors } = ingest(`backfill --from-block 0 --to-block ${to}`, on);
+        expect(await exit, errors()).toBe(0);
+      }
+      const { blocks } = await factsOfLedger(nats);
+      expect(blocks.every(({ coversMovements }) => coversMovements)).toBe(true);
+      const stored = blocks.filter(({ events }) => events.length > 0);
+      const read = await blocksWithMovements(devnet.url, last);
+      expect(stored.map(({ number, events }) => ({ number, events }))).toEqual(
+        read.filter(({ events }) => events.length > 0),
+      );
+      expect(eventsOf('movements', stored).length).toBeGreaterThan(50);
     });
   });
 

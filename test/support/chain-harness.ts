@@ -7,11 +7,18 @@ import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { pino } from 'pino';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
+import { readRange } from '../../ingest/chain/block-range.ts';
+import { factsOf } from '../../ingest/chain/blocks.ts';
+import { connectRpc } from '../../ingest/chain/rpc.ts';
+import type { LedgerEvent } from '../../ingest/contract.ts';
 import { chainOf, watchedAddresses } from '../../ingest/events/chains.ts';
 import { ORDERS_MATCHED } from '../../ingest/events/match.ts';
 import { CONDITION_RESOLUTION } from '../../ingest/events/resolution.ts';
+import { BlockMovements } from '../../ingest/events/shares/block-movements.ts';
+import { TokenMap } from '../../ingest/events/token-ids.ts';
 import { type Block, type BlockRange, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { openDevnet } from '../../local/devnet/devnet.ts';
 import { Sender } from '../../local/devnet/rpc.ts';
@@ -104,6 +111,31 @@ export async function factsOfChain(url: string, to: number): Promise<readonly st
     .map((log) => ({ ...log, block: Number(log.blockNumber), index: Number(log.logIndex) }))
     .toSorted((a, b) => a.block - b.block || a.index - b.index)
     .map((log) => `${log.block}:${log.transactionHash}:${log.index}`);
+}
+
+/** The blocks up to this one that have events, with movements, read in one go. */
+export async function blocksWithMovements(
+  url: string,
+  to: number,
+): Promise<readonly { readonly number: number; readonly events: readonly LedgerEvent[] }[]> {
+  const chain = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet', MOVEMENTS: 'on' }));
+  if (chain.shares === undefined) throw new Error('movements are off');
+  const movements = new BlockMovements(chain.shares, chain.exchanges);
+  const tokens = new TokenMap(chain, pino({ level: 'silent' }));
+  const markets = {
+    outcomeOf: (conditionId: string, token: string, exchange: string) =>
+      tokens.outcomeOf(conditionId, token, exchange),
+    conditionOfToken: async () => undefined,
+  };
+  const { blocks } = await readRange({ rpc: connectRpc(url, { chainId: chain.id }), chain }, 0, to);
+  const found = [];
+  for (const { raw } of blocks) {
+    if (raw === undefined) continue;
+    const { block, events, shares } = await factsOf(raw, chain, markets);
+    const at = { blockNumber: block.number, blockTime: block.timestamp };
+    found.push({ number: block.number, events: movements.complete({ ...at, events, shares }) });
+  }
+  return found;
 }
 
 /**

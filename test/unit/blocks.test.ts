@@ -62,7 +62,7 @@ describe('factsOf', () => {
       await factsOf(block(atlas.input, SENDER), CHAIN, markets(listed)),
     ];
     for (const facts of others) {
-      expect(blockOf(facts)).toEqual(blockOf(whole));
+      expect(blockOf(facts, false)).toEqual(blockOf(whole, false));
       for (const match of facts.matches) expect(ordersOf(match, POLYGON)).toEqual(new Map());
     }
   });

@@ -112,7 +112,7 @@ const ROOMS: Readonly<Record<string, { rooms: readonly string[]; shared: readonl
 
 test.each(Object.entries(ROOMS))('the rooms of %s are in one direction', (part, of) => {
   const { rooms, shared } = of;
-  const roomOf = (path: string) => rooms.findIndex((room) => dirname(path) === `${part}/${room}`);
+  const roomOf = (path: string) => rooms.findIndex((room) => path.startsWith(`${part}/${room}/`));
   const isRight = (path: string, imported: string) =>
     roomOf(imported) < 0
       ? shared.includes(imported.slice(part.length + 1))

@@ -18,6 +18,8 @@ const { names, ids } = cases as { names: Record<string, Hex>; ids: Record<string
 const of = (name: string): Hex => names[name] as Hex;
 const CONTRACTS: ShareContracts = {
   conditionalTokens: of('CTF'),
+  collateral: of('USDCE'),
+  negRiskCollateral: of('WCOL'),
   negRiskAdapter: of('NRA'),
   exchanges: new Set([of('X'), of('XN'), of('X3')]),
   silentAdapters: new Set([of('G1'), of('G1N')]),

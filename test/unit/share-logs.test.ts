@@ -12,6 +12,8 @@ import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtur
 const SILENT_ADAPTER = '0xada100874d00e3331d00f2007a9c336a65009718';
 const CONTRACTS: ShareContracts = {
   conditionalTokens: CONDITIONAL_TOKENS,
+  collateral: '0x2791bca1f2de4661ed88a30c99a7a9449aa84174',
+  negRiskCollateral: '0x3a3bd7bb9528e159577f7c2e685cc81a765002e2',
   negRiskAdapter: '0xd91e80cf2e7be2e162c6513ced06f1dd0da35296',
   exchanges: WATCHED.exchanges,
   silentAdapters: new Set([SILENT_ADAPTER, '0xada200001000ef00d07553cee7006808f895c6f1']),
@@ -93,7 +95,11 @@ describe('a transfer', () => {
 test('logs of other contracts and events are ignored', () => {
   const logs = [...foreign, ...named.filter(([, log]) => !isOurs(log))].map(([, log]) => log);
   expect(logs.length).toBeGreaterThan(5);
-  expect(readShareLogs(logs.map(chainLog), CONTRACTS)).toEqual({ moves: [], named: [] });
+  expect(readShareLogs(logs.map(chainLog), CONTRACTS)).toEqual({
+    moves: [],
+    named: [],
+    conditions: [],
+  });
   const [, log] = named[0] ?? [];
   const elsewhere = { ...(log as Log), address: EXCHANGE };
   expect(readShareLogs([chainLog(elsewhere)], CONTRACTS).named).toEqual([]);
@@ -125,7 +131,12 @@ describe('a real mint match', () => {
     expect(unfilled).toMatchObject([
       { kind: 'unexplained', trader: taker?.trader, counterparty: EXCHANGE },
     ]);
-    const unmoved = movementsOf({ moves: [], named: [] }, fills, CONTRACTS, placeOf);
+    const unmoved = movementsOf(
+      { moves: [], named: [], conditions: [] },
+      fills,
+      CONTRACTS,
+      placeOf,
+    );
     expect(unmoved.map(({ kind, counterparty }) => [kind, counterparty])).toEqual([
       ['unexplained', ''],
       ['unexplained', ''],

@@ -8,12 +8,10 @@ import type { Hash } from '../../contract.ts';
 import type { Side } from '../log.ts';
 import type { Conversion, Move, Named, ShareContracts, ShareLogs } from './share-logs.ts';
 
-export type Movement = {
+export type Moved = {
   readonly kind: Named['kind'] | 'transfer' | 'refund' | 'unexplained';
   /** Of its first transfer. */
   readonly logIndex: number;
-  /** Number among the movements of that log, from 0: a batch may be part of several. */
-  readonly part: number;
   readonly trader: Hex;
   /** The receiver of a transfer, or the contract of an unexplained movement; else ''. */
   readonly counterparty: Hex | '';
@@ -46,9 +44,9 @@ export function movementsOf(
   fills: readonly Filled[],
   contracts: ShareContracts,
   placeOf: (tokenId: string) => TokenPlace | undefined,
-): readonly Movement[] {
+): readonly Moved[] {
   const isTrader = traderTest(contracts);
-  const found = new Map<string, Omit<Movement, 'part'>>();
+  const found = new Map<string, Moved>();
   const add = (key: string, { tokenId, shares }: Change, movement: Described): void => {
     const place = placeOf(tokenId);
     if (place === undefined) return;
@@ -100,12 +98,25 @@ export function movementsOf(
       : ({ kind: 'unexplained', counterparty: exchange } as const);
     add(`${named.kind}:${trader}`, change, { ...named, logIndex, trader });
   }
-  return numbered([...found.values()].sort((a, b) => a.logIndex - b.logIndex));
+  return [...found.values()].flatMap(inPairs).sort((a, b) => a.logIndex - b.logIndex);
+}
+
+/** Splits and merges change both outcomes by the same amount. What one changed more is not explained by them. */
+function inPairs(movement: Moved): readonly Moved[] {
+  const { kind, change } = movement;
+  const [zero, one] = change;
+  if ((kind !== 'split' && kind !== 'merge') || zero === one) return [movement];
+  const [less, more] = kind === 'split' ? [zero, one] : [-zero, -one];
+  const pairs = less < 0n || more < 0n ? 0n : less < more ? less : more;
+  const both = kind === 'split' ? pairs : -pairs;
+  const rest: readonly [bigint, bigint] = [zero - both, one - both];
+  const unexplained = { ...movement, kind: 'unexplained', change: rest } as const;
+  return pairs === 0n ? [unexplained] : [{ ...movement, change: [both, both] }, unexplained];
 }
 
 type Change = { readonly tokenId: string; readonly shares: bigint };
-type Described = Omit<Movement, 'part' | 'conditionId' | 'change' | 'payout' | 'conversion'> &
-  Partial<Pick<Movement, 'payout' | 'conversion'>>;
+type Described = Omit<Moved, 'conditionId' | 'change' | 'payout' | 'conversion'> &
+  Partial<Pick<Moved, 'payout' | 'conversion'>>;
 const NOTHING_PAID = { payout: undefined, conversion: undefined };
 const ZERO = '0x0000000000000000000000000000000000000000';
 
@@ -185,13 +196,4 @@ class Exchanged {
       .filter(([, { shares }]) => shares !== 0n)
       .map(([key, left]) => ({ ...left, isReturned: left.shares > 0n && sold.has(key) }));
   }
-}
-
-function numbered(movements: readonly Omit<Movement, 'part'>[]): readonly Movement[] {
-  const next = new Map<number, number>();
-  return movements.map((movement) => {
-    const part = next.get(movement.logIndex) ?? 0;
-    next.set(movement.logIndex, part + 1);
-    return { ...movement, part };
-  });
 }

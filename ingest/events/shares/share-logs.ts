@@ -12,6 +12,10 @@ import { addressTopic, type ChainLog, DecodeError } from '../log.ts';
 export type ShareContracts = {
   readonly conditionalTokens: Hex;
   readonly negRiskAdapter: Hex;
+  /** The token in the ids of shares. */
+  readonly collateral: Hex;
+  /** The same for conditions whose oracle is the neg-risk adapter. */
+  readonly negRiskCollateral: Hex;
   readonly exchanges: ReadonlySet<string>;
   /** Adapters without events of their own. The exchanges mint and merge here; users may, too. */
   readonly silentAdapters: ReadonlySet<string>;
@@ -41,6 +45,10 @@ export type Conversion = {
   readonly indexSet: bigint;
   /** Of each No, micro-shares. */
   readonly amount: bigint;
+  /** Of each Yes, micro-shares, if the event says so: `amount` less the fee. */
+  readonly out: bigint | undefined;
+  /** The number of the question that this condition decides. */
+  readonly questionOf: (conditionId: string) => number | undefined;
 };
 
 /** An event that says why shares of some conditions were moved. */
@@ -56,15 +64,28 @@ export type Named = {
   readonly conversion: Conversion | undefined;
 };
 
+/** What a log tells about the tokens of a condition: it was prepared, or shares with this collateral exist. */
+export type Condition = {
+  readonly logIndex: number;
+  readonly conditionId: Hash;
+  readonly collateral: Hex;
+  readonly isPrepared: boolean;
+};
+
 export type ShareLogs = {
   /** In log order. */
   readonly moves: readonly Move[];
   readonly named: readonly Named[];
+  readonly conditions: readonly Condition[];
 };
 
 const TRANSFER_SINGLE = toEventSelector('TransferSingle(address,address,address,uint256,uint256)');
 const TRANSFER_BATCH = toEventSelector(
   'TransferBatch(address,address,address,uint256[],uint256[])',
+);
+
+const CONDITION_PREPARATION = toEventSelector(
+  'ConditionPreparation(bytes32,address,bytes32,uint256)',
 );
 
 const SPLIT =
@@ -115,20 +136,52 @@ const TOPICS = {
   redeemer: topicsOf('redeemer'),
 };
 
+/** Besides the events that name a kind of movement. */
+const BY_CONDITIONAL_TOKENS = new Set<string>([
+  TRANSFER_SINGLE,
+  TRANSFER_BATCH,
+  CONDITION_PREPARATION,
+]);
+
+/** topic0 of all logs that say how shares move. */
+export const SHARE_TOPICS: readonly Hex[] = [
+  ...new Set([...BY_CONDITIONAL_TOKENS, ...Object.values(TOPICS).flatMap((own) => [...own])]),
+] as Hex[];
+
+/** The contracts that log them. */
+export function shareEmitters(contracts: ShareContracts): readonly string[] {
+  const { conditionalTokens, negRiskAdapter, adapters, redeemers } = contracts;
+  return [conditionalTokens, negRiskAdapter, ...adapters, ...redeemers];
+}
+
+/** Whether this contract can log this event about shares. */
+export function logsShares(address: Hex, topic: Hex, contracts: ShareContracts): boolean {
+  const emitter = emitterOf(address, contracts);
+  if (emitter === undefined) return false;
+  return (
+    TOPICS[emitter].has(topic) ||
+    (emitter === 'conditionalTokens' && BY_CONDITIONAL_TOKENS.has(topic))
+  );
+}
+
 /** Reads the logs of one transaction. Throws DecodeError. */
 export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContracts): ShareLogs {
   const moves: Move[] = [];
   const named: Named[] = [];
+  const conditions: Condition[] = [];
   for (const log of logs) {
-    const emitter = emitterOf(log.address, contracts);
-    const [topic = ''] = log.topics;
-    if (emitter === undefined) continue;
-    if (TOPICS[emitter].has(topic)) named.push(namedBy(log, emitter, contracts));
-    else if (emitter !== 'conditionalTokens') continue;
-    else if (topic === TRANSFER_SINGLE) moves.push(...movesOf(log, [word(log, 0)], [word(log, 1)]));
+    const [topic] = log.topics;
+    if (topic === undefined || !logsShares(log.address, topic, contracts)) continue;
+    if (topic === TRANSFER_SINGLE) moves.push(...movesOf(log, [word(log, 0)], [word(log, 1)]));
     else if (topic === TRANSFER_BATCH) moves.push(...movesOf(log, list(log, 0), list(log, 1)));
+    else if (topic === CONDITION_PREPARATION) conditions.push(...preparedBy(log, contracts));
+    else {
+      const event = namedBy(log, contracts);
+      named.push(event);
+      if (event.condition !== undefined) conditions.push(event.condition);
+    }
   }
-  return { moves, named };
+  return { moves, named, conditions };
 }
 
 function emitterOf(address: Hex, contracts: ShareContracts): keyof typeof NAMING | undefined {
@@ -138,23 +191,61 @@ function emitterOf(address: Hex, contracts: ShareContracts): keyof typeof NAMING
   return contracts.redeemers.has(address) ? 'redeemer' : undefined;
 }
 
-function namedBy(log: ChainLog, emitter: keyof typeof NAMING, of: ShareContracts): Named {
+function namedBy(
+  log: ChainLog,
+  contracts: ShareContracts,
+): Named & { readonly condition?: Condition | undefined } {
   const { address, logIndex, topics, data } = log;
+  const emitter = emitterOf(address, contracts) ?? 'conditionalTokens';
   const { eventName, args } = decoded(() =>
     decodeEventLog({ abi: NAMING[emitter], topics: topics as [Hex, ...Hex[]], data }),
   );
-  const about =
-    'marketId' in args ? conditionsOf(of.negRiskAdapter, args.marketId) : args.conditionId;
+  const of = { kind: KINDS[eventName], logIndex, emitter: address, by: lowerCase(args.by) };
+  if ('marketId' in args) {
+    const { marketId, indexSet, amount } = args;
+    const questions = questionsOf(contracts.negRiskAdapter, marketId);
+    const questionOf = (conditionId: string) => questions.get(conditionId);
+    return {
+      ...of,
+      isAbout: (conditionId) => questions.has(conditionId),
+      payout: undefined,
+      conversion: {
+        ...{ marketId, indexSet, amount, questionOf },
+        out: 'out' in args ? args.out : undefined,
+      },
+    };
+  }
   return {
-    ...{ kind: KINDS[eventName], logIndex, emitter: address, by: args.by.toLowerCase() as Hex },
-    isAbout: (conditionId) =>
-      typeof about === 'string' ? about === conditionId : about.has(conditionId),
+    ...of,
+    isAbout: (conditionId) => conditionId === args.conditionId,
     payout: 'payout' in args ? args.payout : undefined,
-    conversion:
-      'marketId' in args
-        ? { marketId: args.marketId, indexSet: args.indexSet, amount: args.amount }
-        : undefined,
+    conversion: undefined,
+    ...('parent' in args ? { condition: tokensOf(args, logIndex, contracts) } : {}),
   };
+}
+
+const NO_PARENT = `0x${'0'.repeat(64)}`;
+
+/** Undefined for other shares than the exchanges trade: nested ones, or those of another collateral. */
+function tokensOf(
+  args: { readonly parent: Hash; readonly collateral: Hex; readonly conditionId: Hash },
+  logIndex: number,
+  of: ShareContracts,
+): Condition | undefined {
+  const collateral = lowerCase(args.collateral);
+  const isOurs = collateral === of.collateral || collateral === of.negRiskCollateral;
+  if (args.parent !== NO_PARENT || !isOurs) return undefined;
+  return { logIndex, conditionId: args.conditionId, collateral, isPrepared: false };
+}
+
+/** A preparation with two outcomes. Others are not traded. */
+function preparedBy(log: ChainLog, of: ShareContracts): readonly Condition[] {
+  const { logIndex, topics } = log;
+  const [, conditionId] = topics;
+  if (conditionId === undefined || word(log, 0) !== 2n) return [];
+  const collateral =
+    addressTopic(log, 2) === of.negRiskAdapter ? of.negRiskCollateral : of.collateral;
+  return [{ logIndex, conditionId: conditionId as Hash, collateral, isPrepared: true }];
 }
 
 function movesOf(
@@ -204,12 +295,13 @@ function decoded<Value>(decode: () => Value): Value {
 /** The number of a question is the last byte of its id. */
 const QUESTIONS_MAX = 256;
 
-/** The conditions of all questions that a market of the neg-risk adapter can have. */
-function conditionsOf(negRiskAdapter: Hex, marketId: Hash): ReadonlySet<string> {
-  return new Set(
-    Array.from({ length: QUESTIONS_MAX }, (_, question) =>
+/** The numbers of all questions that a market of the neg-risk adapter can have, by condition. */
+function questionsOf(negRiskAdapter: Hex, marketId: Hash): ReadonlyMap<string, number> {
+  return new Map(
+    Array.from({ length: QUESTIONS_MAX }, (_, question) => [
       conditionOf(negRiskAdapter, marketId, question),
-    ),
+      question,
+    ]),
   );
 }
 
@@ -218,4 +310,8 @@ function conditionOf(negRiskAdapter: Hex, marketId: Hash, question: number): Has
   const questionId: Hash = `0x${marketId.slice(2, -2)}${question.toString(16).padStart(2, '0')}`;
   const packed = encodePacked(['address', 'bytes32', 'uint256'], [negRiskAdapter, questionId, 2n]);
   return keccak256Hex(Buffer.from(packed.slice(2), 'hex')) as Hash;
+}
+
+function lowerCase(address: Hex): Hex {
+  return address.toLowerCase() as Hex;
 }

@@ -5,8 +5,7 @@ import {PusdToken} from "./PusdToken.sol";
 import {PositionIds} from "./PositionIds.sol";
 
 /// The devnet's ConditionalTokens: conditions with two outcomes, balances per (owner, position id),
-/// split, merge and redemption against pUSD. Events are those of the Gnosis contract, except that no
-/// ERC-1155 transfer events are written: nothing reads them and they would be half of all logs.
+/// split, merge and redemption against pUSD. Events are those of the Gnosis contract and in its order.
 /// Trader wallets of the devnet have no keys. So spenders named by the admin replace approvals, and anyone
 /// may redeem for any owner; the payout always goes to the owner.
 ///
@@ -50,6 +49,16 @@ contract ConditionalTokens {
         bytes32 indexed questionId,
         uint256 outcomeSlotCount,
         uint256[] payoutNumerators
+    );
+    event TransferSingle(
+        address indexed operator, address indexed from, address indexed to, uint256 id, uint256 value
+    );
+    event TransferBatch(
+        address indexed operator,
+        address indexed from,
+        address indexed to,
+        uint256[] ids,
+        uint256[] values
     );
     event PositionSplit(
         address indexed stakeholder,
@@ -134,6 +143,7 @@ contract ConditionalTokens {
         collateral.transferFrom(msg.sender, address(this), amount);
         _give(msg.sender, ids[0], amount);
         _give(msg.sender, ids[1], amount);
+        _emitBoth(address(0), msg.sender, ids, amount);
         emit PositionSplit(msg.sender, address(collateral), 0, conditionId, _both(), amount);
     }
 
@@ -141,6 +151,7 @@ contract ConditionalTokens {
         uint256[2] storage ids = _prepared(conditionId).positionIds;
         _take(msg.sender, ids[0], amount);
         _take(msg.sender, ids[1], amount);
+        _emitBoth(msg.sender, address(0), ids, amount);
         collateral.transfer(msg.sender, amount);
         emit PositionsMerge(msg.sender, address(collateral), 0, conditionId, _both(), amount);
     }
@@ -158,6 +169,9 @@ contract ConditionalTokens {
                 if (held == 0) continue;
                 payout += held * _payout(condition, k) / denominator;
                 _store(place, tag, 0);
+                emit TransferSingle(
+                    msg.sender, owners[o], address(0), condition.positionIds[k], held
+                );
             }
             if (payout > 0) collateral.transfer(owners[o], payout);
             emit PayoutRedemption(owners[o], address(collateral), 0, conditionId, _both(), payout);
@@ -170,6 +184,7 @@ contract ConditionalTokens {
         if (msg.sender != from && !isSpender[msg.sender]) revert NotSpender();
         _take(from, id, amount);
         _give(to, id, amount);
+        emit TransferSingle(msg.sender, from, to, id, amount);
     }
 
     function balanceOf(address owner, uint256 id) public view returns (uint256) {
@@ -285,6 +300,13 @@ contract ConditionalTokens {
         while ((last + 1) % BALANCES_PER_BUCKET != 0 && _balances[last + 1] != 0) ++last;
         _balances[place] = _balances[last];
         _balances[last] = 0;
+    }
+
+    function _emitBoth(address from, address to, uint256[2] storage ids, uint256 amount) private {
+        uint256[] memory both = new uint256[](2);
+        uint256[] memory amounts = new uint256[](2);
+        (both[0], both[1], amounts[0], amounts[1]) = (ids[0], ids[1], amount, amount);
+        emit TransferBatch(msg.sender, from, to, both, amounts);
     }
 
     function _both() private pure returns (uint256[] memory indexSets) {

@@ -5,7 +5,7 @@
  * day and has bursts, and fees are computed like the exchange's. The same options give the same events.
  */
 
-import type { Address, Fill, Hash, LedgerEvent, Match } from '../../../ingest/contract.ts';
+import type { Address, Fill, Hash, Match, TradingEvent } from '../../../ingest/contract.ts';
 import { Random } from '../../../local/devnet/random.ts';
 import {
   gauss,
@@ -147,7 +147,7 @@ export class Exchange {
   }
 
   /** Matches and resolutions in chain order. */
-  *events(): Generator<LedgerEvent> {
+  *events(): Generator<TradingEvent> {
     const { fills, from, to, size } = this.#options;
     const blocks = blockOf(to) - blockOf(from);
     let flow = 0;
@@ -178,7 +178,7 @@ export class Exchange {
     return places === 1 ? first : first + Math.floor(places * this.#random.unit() ** 2);
   }
 
-  *#resolutions(blockNumber: number, blockTime: number): Generator<LedgerEvent> {
+  *#resolutions(blockNumber: number, blockTime: number): Generator<TradingEvent> {
     for (const market of this.#ending.get(blockNumber) ?? []) {
       this.#open.delete(market.number);
       const [txHash, logIndex] = [this.#hashes.hex(32), this.#logs];

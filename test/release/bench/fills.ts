@@ -16,8 +16,8 @@ import { connectNats, streamState } from '../../../infra/nats/connection.ts';
 import {
   type Address,
   type Hash,
-  type LedgerEvent,
   METADATA_STREAM,
+  type TradingEvent,
 } from '../../../ingest/contract.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
 import { BOOKING_COLUMNS, type Booking, bookingValues } from '../../../projector/contract.ts';
@@ -143,7 +143,7 @@ async function fill(client: ClickHouseClient, options: ExchangeOptions) {
   let inserting: Promise<unknown> = Promise.resolve();
   let facts: Fact[] = [];
   let [events, fills]: [number, number] = [0, 0];
-  let last: LedgerEvent[] = [];
+  let last: TradingEvent[] = [];
   /** Starts to insert what there is once the insert before is done. */
   const insert = async () => {
     await inserting;

@@ -90,6 +90,7 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
       for (const { reason, txHash } of block.refused)
         differences.add('refused', `${reason} ${txHash}`);
       for (const event of block.events) {
+        if (event.kind !== 'match' && event.kind !== 'resolution') continue;
         const { blockNumber, logIndex } = event;
         const key = placeText(blockNumber, logIndex);
         if (seen.has(key)) differences.add('twice', key);

@@ -1,0 +1,210 @@
+/**
+ * Completes the events of a final block with its movements, and with the markets whose tokens became known. Blocks come in
+ * order, because what a token is and what a share is worth depends on the blocks before.
+ */
+import type { Hex } from 'viem';
+import type {
+  Hash,
+  KnownMarket,
+  LedgerEvent,
+  Match,
+  Movement,
+  TradingEvent,
+} from '../../contract.ts';
+import { positionIds } from '../token-ids.ts';
+import { conversionValues } from './conversion.ts';
+import { KnownMarkets } from './known-markets.ts';
+import { type Moved, movementsOf } from './movements.ts';
+import type { Conversion, ShareContracts, ShareLogs } from './share-logs.ts';
+
+/** The decoded logs of a final block. */
+export type DecodedBlock = {
+  readonly blockNumber: number;
+  /** Seconds since the epoch. */
+  readonly blockTime: number;
+  /** In log order. */
+  readonly events: readonly TradingEvent[];
+  /** By transaction. */
+  readonly shares: ReadonlyMap<Hash, ShareLogs>;
+};
+
+type ByMarket = ReadonlyMap<string, bigint>;
+const ONE = 1_000_000n;
+const NO_LOGS: ShareLogs = { moves: [], named: [], conditions: [] };
+
+export class BlockMovements {
+  readonly #contracts: ShareContracts;
+  /** By exchange, the token in the ids of its shares. */
+  readonly #collaterals: ReadonlyMap<string, Hex>;
+  readonly #known = new KnownMarkets();
+
+  constructor(contracts: ShareContracts, collaterals: ReadonlyMap<string, Hex>) {
+    this.#contracts = contracts;
+    this.#collaterals = collaterals;
+  }
+
+  /** Learns from an event that LEDGER holds already. Call it with all of them, in order. */
+  learn(event: LedgerEvent): void {
+    this.#known.learn(event);
+  }
+
+  /** All events of the next block, in log order. */
+  complete({ blockNumber, blockTime, events, shares }: DecodedBlock): readonly LedgerEvent[] {
+    const complete: LedgerEvent[] = [];
+    const learn = (event: LedgerEvent) => {
+      this.#known.learn(event);
+      complete.push(event);
+    };
+    for (const [txHash, { own, logs }] of byTransaction(events, shares)) {
+      const at = { blockNumber, blockTime, txHash };
+      this.#learnMarkets(own, logs, (market) => learn({ kind: 'market', ...at, ...market }));
+      const fills = own.flatMap((event) => (event.kind === 'match' ? event.fills : []));
+      const placeOf = (token: string) => this.#known.placeOf(token);
+      const moved = movementsOf(logs, fills, this.#contracts, placeOf).map((one) => ({
+        ...one,
+        logIndex: this.#placed(one.logIndex, own, logs),
+      }));
+      const values = new Map<Conversion, ByMarket>();
+      const parts = new Map<number, number>();
+      // A match comes before the movements that were placed after it.
+      for (const next of inLogOrder<TradingEvent | Moved>([...own, ...moved])) {
+        if (!('change' in next)) {
+          learn(next);
+          continue;
+        }
+        const part = parts.get(next.logIndex) ?? 0;
+        parts.set(next.logIndex, part + 1);
+        complete.push({ ...at, ...this.#movement(next, moved, values), part });
+      }
+    }
+    return inLogOrder(complete);
+  }
+
+  /**
+   * A wallet may move shares as soon as the exchange hands them over, before the match is closed. They count after the match,
+   * because fills are booked when it is closed.
+   */
+  #placed(logIndex: number, events: readonly TradingEvent[], { moves }: ShareLogs): number {
+    const closed = events.filter(({ kind }) => kind === 'match').map((event) => event.logIndex);
+    const next = closed.find((log) => log >= logIndex);
+    if (next === undefined) return logIndex;
+    const before = closed.findLast((log) => log < logIndex) ?? -1;
+    const isDuring = moves.some(
+      (move) =>
+        move.logIndex > before &&
+        move.logIndex <= logIndex &&
+        this.#contracts.exchanges.has(move.operator),
+    );
+    return isDuring ? next : logIndex;
+  }
+
+  /** Reports markets whose tokens become known, or turn out to be others than was known. */
+  #learnMarkets(
+    events: readonly TradingEvent[],
+    { conditions }: ShareLogs,
+    report: (market: Pick<KnownMarket, 'logIndex' | 'conditionId' | 'collateral'>) => void,
+  ): void {
+    for (const { logIndex, conditionId, collateral, isPrepared } of conditions) {
+      const known = this.#known.collateralOf(conditionId);
+      // Whoever holds a token may mint shares with it. Only a preparation says whose tokens the exchanges trade.
+      const isNew = known === undefined || (isPrepared && known !== collateral);
+      if (isNew) report({ logIndex, conditionId, collateral });
+    }
+    for (const event of events) {
+      if (event.kind !== 'match') continue;
+      const { logIndex, conditionId } = event;
+      const collateral = this.#tradedCollateral(event);
+      if (collateral === undefined || collateral === this.#known.collateralOf(conditionId))
+        continue;
+      report({ logIndex, conditionId, collateral });
+    }
+  }
+
+  /** The collateral in the ids of the shares that were traded. */
+  #tradedCollateral({ exchange, conditionId, fills }: Match): Hex | undefined {
+    const [fill] = fills;
+    const known = this.#known.placeOf(fill?.tokenId ?? '');
+    if (known?.conditionId === conditionId) return this.#known.collateralOf(conditionId);
+    const { collateral, negRiskCollateral } = this.#contracts;
+    return [this.#collaterals.get(exchange), collateral, negRiskCollateral].find(
+      (token) =>
+        token !== undefined &&
+        positionIds(token, conditionId).some((id) => id.toString() === fill?.tokenId),
+    );
+  }
+
+  #movement(
+    moved: Moved,
+    all: readonly Moved[],
+    values: Map<Conversion, ByMarket>,
+  ): Omit<Movement, 'blockNumber' | 'blockTime' | 'txHash' | 'part'> {
+    const { kind: reason, logIndex, conditionId, trader, counterparty, change } = moved;
+    return {
+      kind: 'movement',
+      ...{ logIndex, reason, conditionId, trader, counterparty },
+      change: [change[0], change[1]],
+      usdc: this.#paid(moved, all, values),
+      mark: this.#markOf(conditionId),
+    };
+  }
+
+  #markOf(conditionId: Hash): bigint | null {
+    const payouts = this.#known.payoutsOf(conditionId);
+    if (payouts === undefined) return this.#known.priceOf(conditionId) ?? null;
+    return (ONE * payouts[0]) / (payouts[0] + payouts[1]);
+  }
+
+  #paid(moved: Moved, all: readonly Moved[], values: Map<Conversion, ByMarket>): bigint {
+    const { kind, change, payout, conversion, conditionId } = moved;
+    if (kind === 'split' || kind === 'merge') return -change[0];
+    if (kind === 'redeem') return payout ?? 0n;
+    if (kind !== 'convert' || conversion === undefined) return 0n;
+    const parts = all.filter((one) => one.conversion === conversion);
+    const out = parts.find((one) => one.change[0] > 0n)?.change[0] ?? paidForEach(conversion);
+    // As of the first transfer.
+    const byMarket = values.get(conversion) ?? this.#valuesOf(conversion, parts, out);
+    values.set(conversion, byMarket);
+    const value = byMarket.get(conditionId) ?? 0n;
+    return change[0] > 0n ? -value : out - value;
+  }
+
+  #valuesOf({ questionOf }: Conversion, parts: readonly Moved[], out: bigint): ByMarket {
+    const number = ({ conditionId }: Moved) => questionOf(conditionId) ?? 0;
+    const ids = parts.toSorted((a, b) => number(a) - number(b)).map((one) => one.conditionId);
+    const questions = ids.map((id) => ({
+      payouts: this.#known.payoutsOf(id),
+      mark: this.#known.priceOf(id),
+    }));
+    const values = conversionValues(out, questions);
+    return new Map(ids.map((id, index) => [id, values[index] ?? 0n]));
+  }
+}
+
+/** A conversion of all questions hands out no Yes, and its fee is not logged: no market with a fee is known. */
+function paidForEach({ amount, out }: Conversion): bigint {
+  return out ?? amount;
+}
+
+type OfTransaction = { readonly own: TradingEvent[]; readonly logs: ShareLogs };
+
+/** The transactions of a block in its order. */
+function byTransaction(
+  events: readonly TradingEvent[],
+  shares: ReadonlyMap<Hash, ShareLogs>,
+): readonly (readonly [Hash, OfTransaction])[] {
+  const found = new Map<Hash, OfTransaction>();
+  for (const [txHash, logs] of shares) found.set(txHash, { own: [], logs });
+  for (const event of events) {
+    const known = found.get(event.txHash) ?? { own: [], logs: NO_LOGS };
+    known.own.push(event);
+    found.set(event.txHash, known);
+  }
+  const first = ({ own, logs: { moves, named, conditions } }: OfTransaction) =>
+    Math.min(...[own[0], moves[0], named[0], conditions[0]].flatMap((log) => log?.logIndex ?? []));
+  return [...found].sort(([, a], [, b]) => first(a) - first(b));
+}
+
+/** Movements of one log stay in their order. */
+function inLogOrder<Event extends { readonly logIndex: number }>(events: readonly Event[]) {
+  return events.toSorted((a, b) => a.logIndex - b.logIndex);
+}
