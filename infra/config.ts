@@ -131,7 +131,7 @@ export const IngestConfig = z.object({
   OPERATORS: listOf(Address),
   MEMPOOL: z.enum(['auto', ...MEMPOOL_SOURCES, 'off']).default('auto'),
   PENDING_SECONDS_MAX: z.coerce.number().int().min(1).max(86_400).default(120),
-  MOVEMENTS: z.enum(['on', 'off']).default('off'),
+  MOVEMENTS: z.enum(['on', 'off']).default('on'),
   LEDGER_ARCHIVE: Text,
 });
 export type IngestConfig = z.infer<typeof IngestConfig>;

@@ -88,13 +88,13 @@ export const Resolution = z.object({
 export type Resolution = z.infer<typeof Resolution>;
 
 /** The tokens of a market: those of its condition whose ids contain this collateral. A later one of a condition replaces it. */
-export const KnownMarket = z.object({
+export const LedgerMarket = z.object({
   kind: z.literal('market'),
   ...ChainPosition,
   conditionId: Hash,
   collateral: Address,
 });
-export type KnownMarket = z.infer<typeof KnownMarket>;
+export type LedgerMarket = z.infer<typeof LedgerMarket>;
 
 const SignedAmount = z
   .string()
@@ -145,7 +145,7 @@ export type Movement = z.infer<typeof Movement>;
 export const LEDGER_EVENTS = {
   matches: Match,
   resolutions: Resolution,
-  markets: KnownMarket,
+  markets: LedgerMarket,
   movements: Movement,
 } as const;
 export type EventList = keyof typeof LEDGER_EVENTS;

@@ -73,6 +73,8 @@ export type FinalBlocksOptions = {
   readonly signal: AbortSignal;
   /** Called before a block is stored, in order: for every block near the head, and for any block with facts. */
   readonly onBlock: (facts: BlockFacts) => Promise<void>;
+  /** Called when every block that was read, up to this one, is stored. */
+  readonly onFlushed?: (block: BlockRef) => void;
   /** Called with the newest block of LEDGER, at startup and after every write. */
   readonly onStored: (block: number) => void;
   /** Called once with the newest block, as soon as LEDGER holds every final block. */
@@ -157,13 +159,18 @@ async function writeRanges(
       const isNear = final - head.number < NEAR_HEAD_BLOCKS;
       if (facts !== undefined || isNear) await onBlock(facts ?? nothingIn(head));
       settle(options, await ledger.add({ head, facts: complete(options, facts) }));
-      if (isNear) settle(options, await ledger.flush());
       newest = head;
+      if (isNear) await flush(options, newest);
     }
-    if (ledger.isDue) settle(options, await ledger.flush());
+    if (ledger.isDue) await flush(options, newest);
   }
-  settle(options, await ledger.flush());
+  await flush(options, newest);
   return newest;
+}
+
+async function flush(options: WriteOptions, newest: BlockRef | undefined): Promise<void> {
+  settle(options, await options.ledger.flush());
+  if (newest !== undefined) options.onFlushed?.(newest);
 }
 
 /** Adds the movements, if they are watched. Call it once for every block, in order. */

@@ -44,6 +44,7 @@ import {
   refuseHalfRewound,
   settleStart,
 } from './ledger/ledger-writer.ts';
+import { MarketSnapshots } from './ledger/market-snapshots.ts';
 import { WholeLedger } from './ledger/whole-ledger.ts';
 import { Gamma } from './metadata/gamma.ts';
 import { Metadata } from './metadata/metadata.ts';
@@ -195,7 +196,10 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   });
   const ledger = await step('ledger', () => LedgerWriter.open(nats, chain.shares !== undefined));
   const end = await step('end of LEDGER', () => readEnd(nats));
-  const movements = await step('movements', () => openMovements(setup, end));
+  const snapshots = await step('snapshots', () =>
+    MarketSnapshots.open(nats, config.NATS_REPLICAS, logger),
+  );
+  const movements = await step('movements', () => openMovements(setup, snapshots, end));
   const metadataWriter = await step('metadata writer', () =>
     openWriter(nats, { stream: METADATA_STREAM }),
   );
@@ -227,6 +231,9 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
     resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
     ...(toBlock === undefined ? {} : { toBlock }),
     onBlock: (facts) => feed.pendingFeed.final(facts, shownFrom),
+    onFlushed: (block) => {
+      if (movements !== undefined) snapshots.saveIfDue(block, movements.known);
+    },
     onStored: (block) => report({ event: 'ledger', block }),
     onCaughtUp: (block) => {
       report({ event: 'caught_up', block });
@@ -259,16 +266,23 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
 /** Reads from LEDGER what movements depend on; undefined if they are not watched. */
 async function openMovements(
   { chain, config, nats, logger }: Setup,
+  snapshots: MarketSnapshots,
   end: LedgerEnd,
 ): Promise<BlockMovements | undefined> {
   if (chain.shares === undefined) return undefined;
-  const movements = new BlockMovements(chain.shares, chain.exchanges);
   const ledger = await WholeLedger.open(nats, config);
-  const { archived, fromSequence } = await ledger.from();
+  const saved = await snapshots.load();
+  const range = saved === undefined ? undefined : await ledger.messageAt(saved.block.number);
+  const isOfLedger = range?.blocks.some(({ hash }) => hash === saved?.block.hash) ?? false;
+  const from = isOfLedger ? saved?.block.number : undefined;
+  const known = isOfLedger ? saved?.known : undefined;
+  const movements = new BlockMovements(chain.shares, chain.exchanges, known);
+  const { archived, fromSequence } = await ledger.from(from);
   const to = end.block?.number ?? end.earlierTo ?? -1;
   let loggedAt = performance.now();
   const learn = (range: BlockRange) => {
-    for (const block of range.blocks) for (const event of block.events) movements.learn(event);
+    for (const { number, events } of range.blocks)
+      if (from === undefined || number > from) for (const event of events) movements.learn(event);
     if (performance.now() - loggedAt < MOVEMENTS_LOG_MS) return;
     loggedAt = performance.now();
     logger.info({ block: range.to, to }, 'reading from LEDGER what movements depend on');

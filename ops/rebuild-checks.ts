@@ -5,7 +5,7 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { STORED_COLUMNS } from '../projector/contract.ts';
+import { RANK, STORED_COLUMNS } from '../projector/contract.ts';
 
 /** Decimal figures by `table.figure`. A name that ends in `#` is a checksum, so its value means nothing by itself. */
 export type Figures = ReadonlyMap<string, string>;
@@ -18,7 +18,7 @@ const hourKey = (hour: string) =>
 const MIXED = `(realised_pnl + 3 * realised_cost + 5 * fee + 7 * maker_volume + 11 * taker_volume
   + 13 * toInt64(fills) + 17 * toInt64(settlements))`;
 const MIXED_BOOKING = `(realised_pnl + 3 * realised_cost + 5 * fee
-  + if(kind = 'fill', if(is_taker, 11, 7) * usdc + 13, 17))`;
+  + multiIf(kind = 'fill', if(is_taker, 11, 7) * usdc + 13, kind = 'settlement', 17, 0))`;
 
 const SUMS = {
   fills: 'sum(fills)',
@@ -38,7 +38,7 @@ const MATCH_HASH = `cityHash64(condition_id, trader, block_number, log_index, ev
 
 const TIMED_HASH = `cityHash64(block_time, block_number, log_index, kind, trader, condition_id, is_taker,
   outcome_index, shares, usdc, realised_pnl, realised_cost, position_outcome, position_shares, position_cost,
-  position_fees)`;
+  position_fees, leg)`;
 
 /** Without the batch, which describes how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
@@ -46,14 +46,15 @@ const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', 
 const LAST_TRADES = { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' };
 /** With FINAL, the engine would take the elements of a tuple from different rows. */
 const positionsOf = (table: string) =>
-  `(SELECT trader, condition_id, max(position) AS held, min(first_trade_at) AS first
+  `(SELECT trader, condition_id, max(position) AS held, min(first_trade_at) AS first,
+      (sum(balance_0), sum(balance_1)) AS balances
     FROM ${table} GROUP BY trader, condition_id)`;
 const POSITIONS = {
   open: 'countIf(held.shares > 0)',
   shares: 'sum(held.shares)',
   cost_basis: 'sum(held.cost_basis)',
   open_fees: 'sum(held.open_fees)',
-  'held#': 'sum(cityHash64(trader, condition_id, held, first))',
+  'held#': 'sum(cityHash64(trader, condition_id, held, first, balances))',
 };
 const CANDLES = `(SELECT condition_id, minute, min(open) AS first, max(close) AS last, min(low) AS lowest,
   max(high) AS highest, sum(volume) AS value, sum(shares) AS traded, sum(usdc) AS paid, sum(matches) AS number
@@ -132,7 +133,8 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 /** Figures of the positions in `bookings`, which `trader_markets` and `market_traders` must match. */
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
     toString(sum(held.2)), toString(sum(held.3))
-  FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
+  FROM (SELECT argMax((position_shares, position_cost, position_fees),
+      (block_number, log_index, ${RANK})) AS held
     FROM bookings GROUP BY condition_id, trader)`;
 
 export async function figuresOf(client: ClickHouseClient): Promise<Figures> {

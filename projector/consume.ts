@@ -155,8 +155,9 @@ function ownedPart(range: BlockRange, owned: ReadonlySet<number>): Arrived {
   for (const block of range.blocks) {
     // Events without a market belong to partition 0.
     if (owned.has(0)) refused.push(...block.refused);
+    const of = { blockHash: block.hash, coversMovements: block.coversMovements ?? false };
     for (const event of block.events) {
-      if (owned.has(partitionOf(event.conditionId))) events.push({ event, blockHash: block.hash });
+      if (owned.has(partitionOf(event.conditionId))) events.push({ event, ...of });
     }
   }
   const time = range.blocks.at(-1)?.time ?? 0;
@@ -187,11 +188,11 @@ async function* fold(
       }
       positions.beginChunk();
       const events: BookedEvent[] = [];
-      for (const { event, blockHash } of arrived.events.slice(from, end)) {
+      for (const { event, blockHash, coversMovements } of arrived.events.slice(from, end)) {
         // Only the first resolution counts, in the table and in the fold. If it is known, it is already stored.
         if (event.kind === 'resolution' && !positions.isResolved(event.conditionId))
           facts.push(event);
-        const rows = positions.apply(event);
+        const rows = positions.apply(event, coversMovements);
         if (rows.length > 0) events.push({ blockHash, rows });
         from += 1;
         if (from % EVENTS_AT_ONCE !== 0) continue;
@@ -229,7 +230,9 @@ async function restoreMarkets(
     for (; end < events.length; end += 1) {
       const id = events[end]?.event.conditionId ?? '';
       if (positions.knows(id)) continue;
-      if (missing.size === MARKETS_AT_ONCE && !missing.has(id)) break;
+      // All events of a log are stored at once (batches.ts).
+      const isSameLog = isOneLog(events[end - 1]?.event, events[end]?.event);
+      if (missing.size >= MARKETS_AT_ONCE && !missing.has(id) && !isSameLog) break;
       missing.add(id);
     }
     if (missing.size === 0) break;
@@ -237,6 +240,10 @@ async function restoreMarkets(
     for (const [conditionId, market] of markets) positions.restoreMarket(conditionId, market);
   } while (end < events.length && !positions.isFull);
   return end;
+}
+
+function isOneLog(a: LedgerEvent | undefined, b: LedgerEvent | undefined): boolean {
+  return a !== undefined && a.blockNumber === b?.blockNumber && a.logIndex === b.logIndex;
 }
 
 async function write(
@@ -357,7 +364,11 @@ async function storedBlock(options: ProjectorOptions, number: number): Promise<B
   }
 }
 
-type ArrivedEvent = { readonly event: LedgerEvent; readonly blockHash: Hash };
+type ArrivedEvent = {
+  readonly event: LedgerEvent;
+  readonly blockHash: Hash;
+  readonly coversMovements: boolean;
+};
 
 /** The content of one or more LEDGER messages for this projector, in chain order. */
 type Arrived = {

@@ -4,7 +4,7 @@
  */
 
 export type Booking = {
-  readonly kind: 'fill' | 'settlement';
+  readonly kind: 'fill' | 'settlement' | 'movement' | 'opening';
   readonly blockNumber: number;
   /** Seconds since the epoch. */
   readonly blockTime: number;
@@ -16,6 +16,7 @@ export type Booking = {
   /** '' for a settlement. */
   readonly orderHash: string;
   readonly isTaker: boolean;
+  /** BUY and SELL of a movement or an opening: shares that came or left. */
   readonly side: 'NONE' | 'BUY' | 'SELL';
   readonly outcomeIndex: 0 | 1;
   /** Decimal; '0' for a settlement. */
@@ -32,7 +33,14 @@ export type Booking = {
   readonly positionFees: bigint;
   readonly partition: number;
   readonly leg: number;
+  /** Whether movements were read in its block, so that it counts in balances. */
+  readonly isCovered: boolean;
 };
+
+/** SQL: order of the rows of a trader in one market and log, 0 to 31, as in `version` of sql/migrations/0003_trader_markets.sql. */
+export const RANK = `multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31)`;
+/** Of a fill. */
+export const FILL_RANK = 1;
 
 /** The columns of an insert and their values: 64-bit numbers as decimal text, hex without 0x. */
 const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
@@ -60,6 +68,7 @@ const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
   position_fees: (row) => row.positionFees.toString(),
   partition: (row) => row.partition,
   leg: (row) => row.leg,
+  is_covered: (row) => row.isCovered,
 };
 const VALUES = Object.values(COLUMNS);
 

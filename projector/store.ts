@@ -154,13 +154,13 @@ export class Store {
     const list = conditionIds.map(bytesOf).join(',');
     const result = await this.#client.query({
       query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, toString(held.outcome), toString(held.shares),
-          toString(held.cost_basis), toString(held.open_fees)
-        FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders
-          WHERE condition_id IN (${list}) GROUP BY condition_id, trader)
-        WHERE held.shares > 0
+          toString(held.cost_basis), toString(held.open_fees), toString(held_0), toString(held_1)
+        FROM (SELECT condition_id, trader, max(position) AS held, sum(balance_0) AS held_0, sum(balance_1) AS held_1
+          FROM market_traders WHERE condition_id IN (${list}) GROUP BY condition_id, trader)
+        WHERE held.shares > 0 OR held_0 != 0 OR held_1 != 0
         UNION ALL
         SELECT ${HEX('condition_id')}, '', toString(block_number), toString(log_index), toString(payout_0),
-          toString(payout_1)
+          toString(payout_1), '', ''
         FROM resolutions FINAL WHERE condition_id IN (${list})
         SETTINGS optimize_aggregation_in_order = 1, max_threads = 1`,
       format: 'JSONCompactEachRow',
@@ -274,13 +274,14 @@ function addTo(market: StoredMarket | undefined, trader: string, columns: readon
     market.resolution = { blockNumber: Number(block), logIndex: Number(log), payouts };
     return;
   }
-  const [outcome, shares = '', cost = '', fees = ''] = columns;
-  market.held.set(trader, {
+  const [outcome, shares = '', cost = '', fees = '', zero = '', one = ''] = columns;
+  const position = {
     outcome: outcome === '0' ? 0 : 1,
     shares: BigInt(shares),
     costBasis: BigInt(cost),
     openFees: BigInt(fees),
-  });
+  } as const;
+  market.held.set(trader, { position, balances: [BigInt(zero), BigInt(one)] });
 }
 
 /** A row with its table, by column. All rows of a table must have the same columns in the same order. */

@@ -6,7 +6,7 @@ CREATE VIEW analyst.activity
     `time` DateTime('UTC') COMMENT 'time of the block, UTC',
     `block_number` UInt64 COMMENT 'block of the log',
     `log_index` UInt32 COMMENT 'log of the fill or of the resolution inside its block',
-    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3) COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     `trader` String COMMENT 'wallet that owns the fill or position, 0x-hex in lower case',
     `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
     `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
@@ -819,7 +819,7 @@ COMMENT 'newest pUSD balance of each trader';
 
 CREATE TABLE fillstream.bookings
 (
-    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3) COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
@@ -829,7 +829,7 @@ CREATE TABLE fillstream.bookings
     `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'wallet that owns the fill, 20 bytes',
     `order_hash` FixedString(32) DEFAULT unhex(order_hash_hex) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
     `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
-    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement; BUY and SELL of a movement or an opening: shares that came or left',
     `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
     `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
@@ -843,6 +843,7 @@ CREATE TABLE fillstream.bookings
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `partition` UInt8 COMMENT 'partition of the market',
     `leg` UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    `is_covered` Bool COMMENT 'whether movements were read in this block, so that it counts in balances',
     `batch_id` UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
@@ -861,7 +862,7 @@ CREATE TABLE fillstream.bookings_by_time
     `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
-    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3) COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes' CODEC(ZSTD(1)),
     `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
     `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
@@ -873,7 +874,8 @@ CREATE TABLE fillstream.bookings_by_time
     `position_outcome` UInt8 COMMENT 'outcome held after this row',
     `position_shares` Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
-    `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1))
+    `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
+    `leg` UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1))
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
@@ -886,7 +888,7 @@ CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_b
     `block_time` DateTime('UTC'),
     `block_number` UInt64,
     `log_index` UInt32,
-    `kind` Enum8('fill' = 0, 'settlement' = 1),
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3),
     `trader` FixedString(20),
     `condition_id` FixedString(32),
     `is_taker` Bool,
@@ -898,7 +900,8 @@ CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_b
     `position_outcome` UInt8,
     `position_shares` Int64,
     `position_cost` Int64,
-    `position_fees` Int64
+    `position_fees` Int64,
+    `leg` UInt32
 )
 COMMENT 'feeds bookings_by_time'
 AS SELECT
@@ -917,7 +920,8 @@ AS SELECT
     position_outcome,
     position_shares,
     position_cost,
-    position_fees
+    position_fees,
+    leg
 FROM fillstream.bookings;
 
 CREATE TABLE fillstream.leaderboard_1d
@@ -1260,7 +1264,7 @@ FROM
                     if(kind = 'fill', usdc, 0),
                     (realised_cost != 0) OR (kind = 'settlement')
                 FROM fillstream.bookings_by_time
-                WHERE ((block_time >= window_start) AND (block_time < first_hour)) OR ((block_time >= last_hour) AND (block_time <= window_end))
+                WHERE (((block_time >= window_start) AND (block_time < first_hour)) OR ((block_time >= last_hour) AND (block_time <= window_end))) AND ((kind IN ('fill', 'settlement')) OR (realised_pnl != 0) OR (realised_cost != 0))
             )
             GROUP BY
                 trader,
@@ -1295,7 +1299,7 @@ LEFT JOIN
         WHERE has_hours OR (trader IN (
             SELECT trader
             FROM fillstream.bookings_by_time
-            WHERE (block_time >= window_start) AND (block_time <= window_end) AND (kind = 'settlement')
+            WHERE (block_time >= window_start) AND (block_time <= window_end) AND (kind != 'fill')
         ))
     )
     GROUP BY trader
@@ -1307,7 +1311,7 @@ CREATE TABLE fillstream.market_bookings
     `trader` FixedString(20) COMMENT 'wallet that owns the fill, 20 bytes',
     `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
-    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3) COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
@@ -1318,11 +1322,12 @@ CREATE TABLE fillstream.market_bookings
     `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
     `order_hash` FixedString(32) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
     `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
-    `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement'
+    `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
+    `leg` UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
-ORDER BY (condition_id, trader, block_number, log_index, kind)
+ORDER BY (condition_id, trader, block_number, log_index, kind, leg)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement, by market';
 
@@ -1332,7 +1337,7 @@ CREATE MATERIALIZED VIEW fillstream.market_bookings_mv TO fillstream.market_book
     `trader` FixedString(20),
     `block_number` UInt64,
     `log_index` UInt32,
-    `kind` Enum8('fill' = 0, 'settlement' = 1),
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3),
     `block_time` DateTime('UTC'),
     `outcome_index` UInt8,
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
@@ -1343,7 +1348,8 @@ CREATE MATERIALIZED VIEW fillstream.market_bookings_mv TO fillstream.market_book
     `realised_cost` Int64,
     `order_hash` FixedString(32),
     `is_taker` Bool,
-    `token_id` UInt256
+    `token_id` UInt256,
+    `leg` UInt32
 )
 COMMENT 'feeds market_bookings'
 AS SELECT
@@ -1362,8 +1368,10 @@ AS SELECT
     realised_cost,
     order_hash,
     is_taker,
-    token_id
-FROM fillstream.bookings;
+    token_id,
+    leg
+FROM fillstream.bookings
+WHERE (kind IN ('fill', 'settlement')) OR (bookings.realised_pnl != 0) OR (bookings.realised_cost != 0);
 
 CREATE TABLE fillstream.market_counts
 (
@@ -1390,14 +1398,15 @@ COMMENT 'refreshes market_counts'
 AS SELECT
     condition_id,
     max(newest) AS version,
-    toUInt32(count()) AS traders,
+    toUInt32(countIf(is_counted)) AS traders,
     sum(held) AS open_interest
 FROM
 (
     SELECT
         condition_id,
         max(position.version) AS newest,
-        argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held
+        argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held,
+        ((sum(fills) + sum(settlements)) > 0) OR (sum(realised_pnl) != 0) AS is_counted
     FROM fillstream.market_traders
     GROUP BY
         condition_id,
@@ -1486,7 +1495,7 @@ CREATE MATERIALIZED VIEW fillstream.market_marks_mv TO fillstream.market_marks
 COMMENT 'feeds market_marks'
 AS SELECT
     condition_id,
-    max(if(bookings.shares > 0, (((block_number * 1048576) + log_index) * 2, if(outcome_index = 0, usdc, bookings.shares - usdc), bookings.shares, block_time), (toUInt64(0), toInt64(0), toInt64(0), toDateTime(0, 'UTC')))) AS last,
+    max(if(bookings.shares > 0, ((((block_number * 1048576) + log_index) * 32) + 1, if(outcome_index = 0, usdc, bookings.shares - usdc), bookings.shares, block_time), (toUInt64(0), toInt64(0), toInt64(0), toDateTime(0, 'UTC')))) AS last,
     min(block_time) AS first_match_at,
     sum(usdc) AS volume,
     count() AS matches
@@ -1556,7 +1565,7 @@ FROM
     SELECT
         condition_id,
         block_time,
-        ((block_number * 1048576) + log_index) * 2 AS version,
+        (((block_number * 1048576) + log_index) * 32) + 1 AS version,
         bookings.shares AS match_shares,
         bookings.usdc AS match_usdc,
         if(outcome_index = 0, match_usdc, match_shares - match_usdc) AS first_usdc,
@@ -1678,14 +1687,15 @@ LEFT JOIN
     SELECT
         condition_id,
         max(newest) AS version,
-        toUInt32(count()) AS traders,
+        toUInt32(countIf(is_counted)) AS traders,
         sum(shares_held) AS held
     FROM
     (
         SELECT
             condition_id,
             max(position.version) AS newest,
-            argMax(if(position.outcome = 0, position.shares, 0), position.version) AS shares_held
+            argMax(if(position.outcome = 0, position.shares, 0), position.version) AS shares_held,
+            ((sum(fills) + sum(settlements)) > 0) OR (sum(realised_pnl) != 0) AS is_counted
         FROM fillstream.market_traders
         WHERE condition_id GLOBAL IN (
             SELECT matched.condition_id
@@ -1743,6 +1753,8 @@ CREATE TABLE fillstream.market_traders
     `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
     `first_trade_at` SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    `balance_0` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-shares of outcome 0 by fills and movements, in blocks whose movements were read',
+    `balance_1` SimpleAggregateFunction(sum, Int64) COMMENT 'the same of outcome 1',
     `position` SimpleAggregateFunction(max, Tuple(
         version UInt64,
         outcome UInt8,
@@ -1769,6 +1781,8 @@ CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_trade
     `settlements` UInt64,
     `first_trade_at` DateTime('UTC'),
     `last_trade_at` DateTime('UTC'),
+    `balance_0` Int64,
+    `balance_1` Int64,
     `position` Tuple(
         UInt64,
         UInt8,
@@ -1789,7 +1803,9 @@ AS SELECT
     countIf(kind = 'settlement') AS settlements,
     min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
     maxIf(block_time, kind = 'fill') AS last_trade_at,
-    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
+    sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 0)) AS balance_0,
+    sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 1)) AS balance_1,
+    max(((((block_number * 1048576) + log_index) * 32) + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31), position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,
@@ -2194,6 +2210,7 @@ AS SELECT
     countIf(kind = 'fill') AS fills,
     countIf(kind = 'settlement') AS settlements
 FROM fillstream.bookings
+WHERE (kind IN ('fill', 'settlement')) OR (bookings.realised_pnl != 0) OR (bookings.realised_cost != 0)
 GROUP BY
     trader,
     hour,
@@ -2233,7 +2250,7 @@ AS SELECT
     trader,
     condition_id,
     toStartOfHour(block_time) AS hour,
-    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
+    max(((((block_number * 1048576) + log_index) * 32) + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31), position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,
@@ -2253,6 +2270,8 @@ CREATE TABLE fillstream.trader_markets
     `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
     `first_trade_at` SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    `balance_0` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-shares of outcome 0 by fills and movements, in blocks whose movements were read',
+    `balance_1` SimpleAggregateFunction(sum, Int64) COMMENT 'the same of outcome 1',
     `position` SimpleAggregateFunction(max, Tuple(
         version UInt64,
         outcome UInt8,
@@ -2279,6 +2298,8 @@ CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_marke
     `settlements` UInt64,
     `first_trade_at` DateTime('UTC'),
     `last_trade_at` DateTime('UTC'),
+    `balance_0` Int64,
+    `balance_1` Int64,
     `position` Tuple(
         UInt64,
         UInt8,
@@ -2299,7 +2320,9 @@ AS SELECT
     countIf(kind = 'settlement') AS settlements,
     min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
     maxIf(block_time, kind = 'fill') AS last_trade_at,
-    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
+    sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 0)) AS balance_0,
+    sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 1)) AS balance_1,
+    max(((((block_number * 1048576) + log_index) * 32) + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31), position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../http/endpoint.ts';
 import { ADDRESS } from '../http/parameters.ts';
+import { IS_COUNTED } from './bookings.ts';
 import type { Call } from './call.ts';
 import { checksummed, safeInteger } from './format.ts';
 import { marksSql, valueSql } from './marks.ts';
@@ -70,7 +71,7 @@ FROM
       sumIf(usdc, is_taker) AS taker_volume
     FROM bookings
     WHERE trader IN {traders:Array(FixedString(20))} AND block_time >= toDateTime({since:UInt32}, 'UTC')
-      AND block_time <= toDateTime({now:UInt32}, 'UTC')
+      AND block_time <= toDateTime({now:UInt32}, 'UTC') AND ${IS_COUNTED}
     GROUP BY trader, shortest, condition_id
   )
   ARRAY JOIN range(shortest, length({begins:Array(UInt32)})) AS window

@@ -16,7 +16,8 @@ const HoldingRow = rowOf({
   realised: int('sum(realised_pnl)'),
   realisedCost: int('sum(realised_cost)'),
   volume: int('sum(maker_volume + taker_volume)'),
-  firstAt: seconds('min(first_trade_at)'),
+  /** 0 without a trade. */
+  firstAt: seconds("if(sum(fills) = 0, toDateTime(0, 'UTC'), min(first_trade_at))"),
   lastAt: seconds('max(last_trade_at)'),
   settled: count('sum(settlements)'),
 });
@@ -42,9 +43,9 @@ ${FEW_ROWS}`;
   });
 }
 
-/** Block of the booking with this version, `(block · 2^20 + log) · 2 + (1 for a settlement)`. */
-export const blockOf = (version: number) => Math.floor(version / 2 ** 21);
+/** Block of the booking with this version, `(block · 2^20 + log) · 32 + rank`. */
+export const blockOf = (version: number) => Math.floor(version / 2 ** 25);
 
 /** Version of a booking. */
-export const versionOf = (block: number, log: number, isFill: boolean) =>
-  (block * 2 ** 20 + log) * 2 + (isFill ? 0 : 1);
+export const versionOf = (block: number, log: number, rank: number) =>
+  (block * 2 ** 20 + log) * 32 + rank;

@@ -4,6 +4,7 @@
  * does no I/O; live-memory.ts and live-traders.ts do.
  */
 import { LRUCache } from 'lru-cache';
+import { FILL_RANK } from '../../projector/contract.ts';
 import { blockOf, type Holding, versionOf } from './holdings.ts';
 import type { Pool } from './live-pool.ts';
 import type { Marked } from './marks.ts';
@@ -21,6 +22,9 @@ export type Change = {
   readonly log: number;
   readonly time: number;
   readonly isFill: boolean;
+  readonly isSettlement: boolean;
+  /** Order among the rows of a trader, market and log (bookings.ts). */
+  readonly rank: number;
   readonly isTaker: boolean;
   readonly outcome: 0 | 1;
   readonly shares: bigint;
@@ -125,7 +129,7 @@ export class LiveHoldings {
       if (holder !== undefined) apply(holder, () => book(holder.value, change));
       if (!change.isTaker || change.shares === 0n) continue;
       this.#mark(change.conditionId, {
-        version: versionOf(change.block, change.log, true),
+        version: versionOf(change.block, change.log, FILL_RANK),
         mark: {
           source: 'last_match',
           time: change.time,
@@ -140,7 +144,7 @@ export class LiveHoldings {
   resolve(resolved: Pick<Change, 'conditionId' | 'block' | 'time' | 'usdc' | 'shares'>): void {
     const { conditionId, block, ...payout } = resolved;
     const mark = { source: 'resolution', ...payout } as const;
-    this.#mark(conditionId, { mark, version: versionOf(block, 0, true) });
+    this.#mark(conditionId, { mark, version: versionOf(block, 0, 0) });
   }
 
   /** A resolution replaces any match, and only a newer match replaces a match. */
@@ -158,10 +162,10 @@ export class LiveHoldings {
 }
 
 function book(holdings: PackedHoldings, change: Change): void {
-  const version = versionOf(change.block, change.log, change.isFill);
+  const version = versionOf(change.block, change.log, change.rank);
   const before = holdings.find(change.conditionId);
   if (before !== undefined && before.version >= version) return;
-  const { conditionId, isFill, time } = change;
+  const { conditionId, isFill, isSettlement, time } = change;
   holdings.set({
     ...{ conditionId, version },
     ...{ outcome: change.heldOutcome, shares: change.heldShares },
@@ -169,9 +173,9 @@ function book(holdings: PackedHoldings, change: Change): void {
     realised: (before?.realised ?? 0n) + change.pnl,
     realisedCost: (before?.realisedCost ?? 0n) + change.cost,
     volume: (before?.volume ?? 0n) + (isFill ? change.usdc : 0n),
-    firstAt: before?.firstAt ?? time,
+    firstAt: (before?.firstAt ?? 0) || (isFill ? time : 0),
     lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
-    settled: (before?.settled ?? 0) + (isFill ? 0 : 1),
+    settled: (before?.settled ?? 0) + (isSettlement ? 1 : 0),
   });
 }
 

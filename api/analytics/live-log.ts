@@ -1,6 +1,8 @@
 /** Reads of `bookings_by_time`: what was stored between two blocks, what happened in a period, and whether it is still the same table. */
 
 import { z } from 'zod';
+import { RANK } from '../../projector/contract.ts';
+import { IS_COUNTED } from './bookings.ts';
 import type { Period } from './live-cells.ts';
 import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
 import { type Reading, read } from './query.ts';
@@ -25,6 +27,9 @@ const LoggedRow = rowOf(columns);
 /** With its block, and the labels of its market as of now. */
 const StoredRow = rowOf({
   ...columns,
+  isCounted: boolean(`toBool(${IS_COUNTED})`),
+  isSettlement: boolean("toBool(kind = 'settlement')"),
+  rank: count(RANK),
   block: count('block_number'),
   log: count('log_index'),
   isTaker: boolean('is_taker'),
@@ -44,7 +49,7 @@ const STORED_SQL = `
 SELECT ${StoredRow.columns}
 FROM bookings_by_time
 WHERE block_time >= toDateTime({time:UInt32}, 'UTC') AND block_number > {block:UInt64} AND block_number <= {last:UInt64}
-ORDER BY block_number, log_index, kind
+ORDER BY block_number, log_index, ${RANK}
 LIMIT {most:UInt32}`;
 
 /** Bookings of the blocks after `from`, up to `last`, in the order of the chain. */
@@ -77,6 +82,7 @@ const PERIOD_SQL = `
 SELECT ${LoggedRow.columns}
 FROM bookings_by_time
 WHERE block_time >= toDateTime({from:UInt32}, 'UTC') AND block_time < toDateTime({to:UInt32}, 'UTC')
+  AND ${IS_COUNTED}
 ORDER BY block_time`;
 
 /** The bookings of a period, in the order of time. */

@@ -139,7 +139,7 @@ export function followMemory(options: LiveOptions) {
     const end = early === undefined ? newest : { block: early.block - 1, time: place.time };
     const isReached = ({ block }: { readonly block: number }) => block <= end.block;
     const entering = stored.filter(isReached);
-    cells.enter(entering);
+    cells.enter(entering.filter((row) => row.isCounted));
     holdings.enter(entering);
     for (const one of resolved.filter(isReached)) holdings.resolve(one);
     for (const one of labels) cells.relabel(one.conditionId, one);

@@ -10,6 +10,7 @@ import type { Caller } from '../http/caller.ts';
 import { endpoint, Page } from '../http/endpoint.ts';
 import { Problem } from '../http/errors.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../http/parameters.ts';
+import { HAS_COUNTED } from './bookings.ts';
 import type { Call } from './call.ts';
 import { traderCursor } from './cursors.ts';
 import { FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
@@ -55,7 +56,7 @@ function pageStatement(input: Input): string {
   return `
 SELECT ${Row.columns}
 FROM market_traders FINAL
-WHERE condition_id = {condition_id:FixedString(32)} ${behind}
+WHERE condition_id = {condition_id:FixedString(32)} AND ${HAS_COUNTED} ${behind}
 ORDER BY ${orderBy}
 LIMIT {most:UInt32}`;
 }
@@ -65,7 +66,7 @@ const CountRow = rowOf({ total: counted('uniqExact(trader)') });
 const COUNT_SQL = `
 SELECT ${CountRow.columns}
 FROM market_traders
-WHERE condition_id = {condition_id:FixedString(32)}`;
+WHERE condition_id = {condition_id:FixedString(32)} AND ${HAS_COUNTED}`;
 
 const OrdersRow = rowOf({ address: hexText('trader'), ...fillColumns });
 

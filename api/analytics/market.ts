@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../http/endpoint.ts';
 import { type MarketKey, marketKey } from '../http/parameters.ts';
+import { HAS_COUNTED } from './bookings.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
 import {
@@ -41,7 +42,7 @@ const TOP_EARNERS_MAX = 20;
 const totals = {
   total_volume: int('sum(maker_volume + taker_volume)'),
   total_pnl_distributed: int('sumIf(realised_pnl, realised_pnl > 0)'),
-  total_traders: counted('count()'),
+  total_traders: counted(`countIf(${HAS_COUNTED})`),
   total_winners: counted('countIf(realised_pnl > 0)'),
   // Sorted ascending, so the values are negated.
   earners: typed(
@@ -76,6 +77,8 @@ FROM
     sum(market_traders.realised_cost) AS realised_cost,
     sum(market_traders.maker_volume) AS maker_volume,
     sum(market_traders.taker_volume) AS taker_volume,
+    sum(market_traders.fills) AS fills,
+    sum(market_traders.settlements) AS settlements,
     argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held
   FROM market_traders
   WHERE condition_id = {condition_id:FixedString(32)}

@@ -66,14 +66,19 @@ export function holdingsSql(traders: string): string {
     ${newestHeld('cost_basis')} AS cost_basis,
     ${newestHeld('open_fees')} AS open_fees,
     sum(realised_pnl) AS realised,
-    min(first_trade_at) AS first_at,
+    if(sum(fills) = 0, toDateTime(0, 'UTC'), min(first_trade_at)) AS first_at,
     max(last_trade_at) AS last_at,
     sum(settlements) AS settled
   FROM trader_markets
   WHERE trader IN ${traders}
   GROUP BY trader, condition_id
+  HAVING shares > 0 OR settled > 0 OR first_at > 0 OR realised != 0
 )`;
 }
+
+/** Whether anything was traded or held: splits and merges alone only change balances. */
+const isPosition = ({ shares, settled, firstAt, realised }: Holding) =>
+  shares > 0n || settled > 0 || firstAt > 0 || realised !== 0n;
 
 /** A holding, at the mark of its market. */
 type Valued = Holding & { readonly value: bigint; readonly unrealised: bigint };
@@ -216,7 +221,7 @@ repeated. Ties are ordered by condition id. The list of an unknown address is em
       call.traders.positions(call, address, { isOpen: status === 'open' }),
       readMarketsWith(call, address, input.q),
     ]);
-    const holdings = all.filter(STATUSES[status]);
+    const holdings = all.filter(isPosition).filter(STATUSES[status]);
     const isMatch = await matchOf(
       call,
       holdings.filter(({ conditionId }) => found?.has(conditionId)),

@@ -4,6 +4,7 @@
  * the cells; tags and totals are added up here.
  */
 import { Bytes } from '../../infra/clickhouse.ts';
+import { IS_COUNTED } from './bookings.ts';
 import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
 import { PackedRows } from './packed-rows.ts';
 import { type Reading, ROWS_OF_A_WALLET, read } from './query.ts';
@@ -212,7 +213,7 @@ const SQL = `
 SELECT ${Row.columns}
 FROM bookings
 WHERE trader = {trader:FixedString(20)} AND block_time >= toDateTime({since:UInt32}, 'UTC')
-  AND block_time <= toDateTime({now:UInt32}, 'UTC') AND block_number <= {block:UInt64}
+  AND block_time <= toDateTime({now:UInt32}, 'UTC') AND block_number <= {block:UInt64} AND ${IS_COUNTED}
 GROUP BY condition_id, band
 ${ROWS_OF_A_WALLET}`;
 

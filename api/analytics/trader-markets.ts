@@ -10,6 +10,7 @@ import type { Caller } from '../http/caller.ts';
 import { endpoint, Page } from '../http/endpoint.ts';
 import { tierRequired } from '../http/errors.ts';
 import { address, flag, integer, order } from '../http/parameters.ts';
+import { HAS_COUNTED } from './bookings.ts';
 import { type Call, SHARED } from './call.ts';
 import { marketCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
@@ -61,7 +62,7 @@ const RESOLVED = `(
 /** Condition for the trader's markets on all pages. */
 function kept(input: Input): string {
   const active = input.is_active ? 'NOT IN' : 'IN';
-  return `trader = {trader:FixedString(20)}
+  return `trader = {trader:FixedString(20)} AND ${HAS_COUNTED}
   ${input.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 

@@ -3,6 +3,7 @@
  * the busiest traders are thousands, which take twice the time.
  */
 import { Bytes } from '../../infra/clickhouse.ts';
+import { IS_COUNTED } from './bookings.ts';
 import { HAS_SERIES, MARKET_TAGS } from './market-tags.ts';
 import { type Reading, ROWS_OF_A_WALLET, read } from './query.ts';
 import { count, int, rowOf, seconds, strings } from './rows.ts';
@@ -49,7 +50,7 @@ FROM
       maxIf(block_time, kind = 'fill') AS newest
     FROM bookings
     WHERE trader = {trader:FixedString(20)} AND block_time >= toDateTime({since:UInt32}, 'UTC')
-      AND block_time <= toDateTime({now:UInt32}, 'UTC') ${filter}
+      AND block_time <= toDateTime({now:UInt32}, 'UTC') AND ${IS_COUNTED} ${filter}
     GROUP BY shortest, condition_id
   )
   ARRAY JOIN range(shortest, length({begins:Array(UInt32)})) AS window

@@ -32,7 +32,9 @@ export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
     const row = event.rows[0];
     if (row === undefined) continue;
     const sameMonth = open.length === 0 || monthOf(open[0]?.rows[0]) === monthOf(row);
-    if (!sameMonth || (rows > 0 && rows + event.rows.length > BATCH_ROWS_MAX)) close();
+    const isFull = rows > 0 && rows + event.rows.length > BATCH_ROWS_MAX;
+    // The newest stored event is known by its log, so all events of a log are stored at once.
+    if (!sameMonth || (isFull && !isSameLog(open.at(-1)?.rows[0], row))) close();
     open.push(event);
     rows += event.rows.length;
   }
@@ -53,6 +55,10 @@ function batchOf(events: readonly BookedEvent[]): Batch {
   ]);
   const hash = createHash('sha256').update(identity).digest();
   return { id: hash.readBigUInt64BE(0).toString(), rows };
+}
+
+function isSameLog(a: Booking | undefined, b: Booking): boolean {
+  return a?.blockNumber === b.blockNumber && a.eventLogIndex === b.eventLogIndex;
 }
 
 function monthOf(row: Booking | undefined): string {

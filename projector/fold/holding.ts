@@ -6,10 +6,21 @@
  *
  * Every division rounds down. What is sent takes the rounded share of cost and fees, and the rest stays.
  */
-import { type Position, purchase, type Step, type Trade, trade } from './position.ts';
+import { FLAT, type Position, purchase, type Step, type Trade, trade } from './position.ts';
 
 export type Balances = readonly [bigint, bigint];
+/** `balances` are sums of what was read. They lack what a wallet had before movements were watched (`atLeast`). */
 export type Holding = { readonly position: Position; readonly balances: Balances };
+
+export const NOTHING_HELD: Holding = { position: FLAT, balances: [0n, 0n] };
+
+/** What the wallet has at least, while the market is open: its net position was read, even if not all of its balances were. */
+export function atLeast({ position, balances }: Holding): Balances {
+  const [zero, one] = balances;
+  const net = position.outcome === 0 ? position.shares : -position.shares;
+  const unread = net - (zero - one);
+  return unread > 0n ? [zero + unread, one] : [zero, one - unread];
+}
 
 /** Micro-USDC per share of outcome 0, from 0 to 1,000,000. */
 export type Mark = bigint;
@@ -30,7 +41,7 @@ const NOTHING = { realisedPnl: 0n, realisedCost: 0n, payout: 0n };
 const other = (outcome: 0 | 1): 0 | 1 => (outcome === 0 ? 1 : 0);
 
 /** Value of shares of an outcome at a mark, rounded down. */
-function valueAt(mark: Mark, outcome: 0 | 1, shares: bigint): bigint {
+export function valueAt(mark: Mark, outcome: 0 | 1, shares: bigint): bigint {
   return (shares * (outcome === 0 ? mark : ONE - mark)) / ONE;
 }
 
@@ -47,13 +58,18 @@ export function fill({ position, balances }: Holding, traded: Trade): Step & Hol
 }
 
 /**
- * Shares that leave or close beyond the known balance were there before: they are taken as bought at the mark. Returns the
+ * Shares that leave beyond the balance were there before anything was read: they are taken as bought for their value. Returns the
  * shares that were missing, 0 if there were enough.
  */
-export function opened(holding: Holding, outcome: 0 | 1, shares: bigint, mark: Mark) {
-  const missing = shares - holding.balances[outcome];
+export function opened(
+  holding: Holding,
+  outcome: 0 | 1,
+  shares: bigint,
+  worth: (shares: bigint) => bigint,
+) {
+  const missing = shares - atLeast(holding)[outcome];
   if (missing <= 0n) return { ...NOTHING, ...holding, missing: 0n };
-  const step = purchase(holding.position, outcome, missing, valueAt(mark, outcome, missing), 0n);
+  const step = purchase(holding.position, outcome, missing, worth(missing), 0n);
   return { ...step, balances: withBalance(holding.balances, outcome, missing), missing };
 }
 

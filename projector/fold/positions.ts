@@ -7,31 +7,39 @@ import {
   type Fill,
   type LedgerEvent,
   type Match,
+  type Movement,
   partitionOf,
   type Resolution,
 } from '../../ingest/contract.ts';
 import type { Booking } from '../contract.ts';
+import { fill as filled, type Holding, NOTHING_HELD, opened, rebalance } from './holding.ts';
+import { type Entry, entriesOf } from './movements.ts';
 import { FLAT, type Position, type Step, settle, trade } from './position.ts';
 
 type Payouts = readonly [bigint, bigint];
 
 type Market = {
   payouts: Payouts | undefined;
-  /** Open positions by trader. */
-  readonly held: Map<string, Position>;
+  /** By trader, unless nothing is held. */
+  readonly held: Map<string, Holding>;
   /** The chunk of the newest event that was applied. */
   chunk: number;
 };
 
 /** The stored state of a market. */
 export type StoredMarket = {
-  /** Open positions by trader. */
-  readonly held: Map<string, Position>;
+  /** By trader, unless nothing is held. */
+  readonly held: Map<string, Holding>;
   resolution: (Place & { readonly payouts: Payouts }) | undefined;
 };
 
 /** The place of an event in the chain. */
-export type Place = { readonly blockNumber: number; readonly logIndex: number };
+export type Place = {
+  readonly blockNumber: number;
+  readonly logIndex: number;
+  /** Of a movement. Stored places are those of whole logs. */
+  readonly part?: number | undefined;
+};
 
 /**
  * Most open positions and markets in memory; a position takes 240 bytes. A higher limit would only save a catch-up
@@ -125,52 +133,84 @@ export class OpenPositions {
    * Applies an event and returns its booking rows, or none if it was applied before. A market that is not in memory has
    * no stored rows.
    */
-  apply(event: LedgerEvent): Booking[] {
-    if (event.kind === 'market' || event.kind === 'movement') return [];
+  apply(event: LedgerEvent, coversMovements = false): Booking[] {
+    if (event.kind === 'market') return [];
     const partition = partitionOf(event.conditionId);
     const { blockNumber, logIndex } = event;
-    if (!isAfter(event, this.#last.get(partition))) return [];
-    this.#last.set(partition, { blockNumber, logIndex });
+    const part = event.kind === 'movement' ? event.part : -1;
+    if (!isAfter({ blockNumber, logIndex, part }, this.#last.get(partition))) return [];
+    this.#last.set(partition, { blockNumber, logIndex, part });
     const market = this.#market(event.conditionId);
     market.chunk = this.#chunk;
+    if (event.kind === 'movement') return this.#applyMovement(event, market, partition);
+    const of = { partition, isCovered: coversMovements };
     return event.kind === 'match'
-      ? this.#applyMatch(event, market, partition)
-      : this.#applyResolution(event, market, partition);
+      ? this.#applyMatch(event, market, of)
+      : this.#applyResolution(event, market, of);
   }
 
   /** Rows of a match: one per fill, plus immediate settlements if the market is already resolved. */
-  #applyMatch(match: Match, { held, payouts }: Market, partition: number): Booking[] {
+  #applyMatch(match: Match, { held, payouts }: Market, of: Covered): Booking[] {
     const rows: Booking[] = [];
     const before = held.size;
     for (const fill of match.fills) {
-      const { trader } = fill;
-      const step = trade(held.get(trader) ?? FLAT, fill);
-      const isOpen = step.position.shares > 0n;
-      if (isOpen && payouts === undefined) held.set(trader, checked(step.position));
-      else held.delete(trader);
-      rows.push(bookingOf('fill', match, fill, step, partition, rows.length));
-      // After the resolution, shares can be redeemed, so what this fill leaves open settles at once.
-      if (isOpen && payouts !== undefined) {
-        const { logIndex } = fill;
-        const at = { event: match, logIndex, partition, leg: rows.length };
-        rows.push(settlement(step.position, trader, payouts, at));
+      const { trader, logIndex } = fill;
+      const at = { event: match, ...of, logIndex };
+      let holding = held.get(trader) ?? NOTHING_HELD;
+      if (of.isCovered) {
+        const opening = openingOf(holding, fill, payouts !== undefined);
+        if (opening !== undefined) {
+          holding = opening.after;
+          rows.push(entryRow(opening, { ...at, leg: rows.length }));
+        }
       }
+      const step = of.isCovered
+        ? filled(holding, fill)
+        : { ...trade(holding.position, fill), balances: holding.balances };
+      rows.push(bookingOf('fill', fill, step, { ...at, leg: rows.length }));
+      keep(held, trader, payouts === undefined ? step : { ...step, position: FLAT });
+      // After the resolution, shares can be redeemed, so what this fill leaves open settles at once.
+      if (step.position.shares > 0n && payouts !== undefined)
+        rows.push(settlement(step.position, trader, payouts, { ...at, leg: rows.length }));
+    }
+    this.#size += held.size - before;
+    return rows;
+  }
+
+  #applyMovement(movement: Movement, { held, payouts }: Market, partition: number): Booking[] {
+    const rows: Booking[] = [];
+    const before = held.size;
+    const holdingOf = (trader: string) => held.get(trader) ?? NOTHING_HELD;
+    const { logIndex, part } = movement;
+    const at = { event: movement, partition, isCovered: true, logIndex };
+    for (const entry of entriesOf(movement, holdingOf, payouts !== undefined)) {
+      const { trader, after } = entry;
+      const leg = () => part * LEGS_OF_MOVEMENT + rows.length;
+      rows.push(entryRow(entry, { ...at, leg: leg() }));
+      keep(held, trader, payouts === undefined ? after : { ...after, position: FLAT });
+      if (after.position.shares > 0n && payouts !== undefined)
+        rows.push(settlement(after.position, trader, payouts, { ...at, leg: leg() }));
     }
     this.#size += held.size - before;
     return rows;
   }
 
   /** Settlement rows of all open positions of the market, by trader. Only the first resolution counts. */
-  #applyResolution(resolution: Resolution, market: Market, partition: number): Booking[] {
+  #applyResolution(resolution: Resolution, market: Market, of: Covered): Booking[] {
     if (market.payouts !== undefined) return [];
     const { payouts, logIndex } = resolution;
-    const held = [...market.held].sort(([a], [b]) => (a < b ? -1 : 1));
+    const { held } = market;
+    const before = held.size;
+    const open = [...held].filter(([, { position }]) => position.shares > 0n);
     market.payouts = payouts;
-    market.held.clear();
-    this.#size -= held.length;
-    return held.map(([trader, position], leg) =>
-      settlement(position, trader, payouts, { event: resolution, logIndex, partition, leg }),
-    );
+    // Whoever does not redeem keeps the shares.
+    for (const [trader, holding] of open) keep(held, trader, { ...holding, position: FLAT });
+    this.#size += held.size - before;
+    return open
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([trader, { position }], leg) =>
+        settlement(position, trader, payouts, { event: resolution, ...of, logIndex, leg }),
+      );
   }
 
   #market(conditionId: string): Market {
@@ -181,6 +221,43 @@ export class OpenPositions {
     }
     return market;
   }
+}
+
+/** A movement has at most an opening, a row and one of its receiver for each outcome, and a settlement. */
+const LEGS_OF_MOVEMENT = 8;
+
+/** The partition of an event, and whether movements were read in its block. */
+type Covered = { readonly partition: number; readonly isCovered: boolean };
+type At = Covered & {
+  readonly event: Match | Resolution | Movement;
+  readonly logIndex: number;
+  readonly leg: number;
+};
+
+/** A sale beyond the balances: what was sold must have been held before, and counts as bought at the price of the sale. */
+function openingOf(
+  holding: Holding,
+  { side, outcomeIndex: outcome, shares, usdc, trader }: Fill,
+  isResolved: boolean,
+): Entry | undefined {
+  if (side === 'BUY' || shares === 0n) return undefined;
+  if (isResolved) {
+    const change = shares - holding.balances[outcome];
+    if (change <= 0n) return undefined;
+    const after = rebalance(holding, outcome === 0 ? [change, 0n] : [0n, change]);
+    return { kind: 'opening', trader, outcome, change, usdc: 0n, after };
+  }
+  const worth = (missing: bigint) => (usdc * missing) / shares;
+  const { missing, ...after } = opened(holding, outcome, shares, worth);
+  if (missing === 0n) return undefined;
+  return { kind: 'opening', trader, outcome, change: missing, usdc: 0n, after };
+}
+
+/** Sets what a trader holds, or forgets it. */
+function keep(held: Map<string, Holding>, trader: string, { position, balances }: Holding): void {
+  const isHeld = position.shares > 0n || balances[0] !== 0n || balances[1] !== 0n;
+  if (isHeld) held.set(trader, { position: checked(position), balances });
+  else held.delete(trader);
 }
 
 const INT64 = 2n ** 63n;
@@ -201,24 +278,25 @@ export function isAfter(place: Place, last: Place | undefined): boolean {
   return (
     last === undefined ||
     place.blockNumber > last.blockNumber ||
-    (place.blockNumber === last.blockNumber && place.logIndex > last.logIndex)
+    (place.blockNumber === last.blockNumber &&
+      (place.logIndex > last.logIndex ||
+        (place.logIndex === last.logIndex &&
+          (place.part ?? -1) > (last.part ?? Number.POSITIVE_INFINITY))))
   );
 }
 
 // Lists every field, because spreading objects halves the speed of the fold.
 function bookingOf(
   kind: Booking['kind'],
-  event: Match | Resolution,
-  traded: Pick<Booking, keyof Fill>,
+  traded: Pick<Booking, Exclude<keyof Fill, 'logIndex'>>,
   { position, realisedPnl, realisedCost }: Step,
-  partition: number,
-  leg: number,
+  { event, logIndex, partition, isCovered, leg }: At,
 ): Booking {
   return {
     kind,
     blockNumber: event.blockNumber,
     blockTime: event.blockTime,
-    logIndex: traded.logIndex,
+    logIndex,
     eventLogIndex: event.logIndex,
     txHash: event.txHash,
     conditionId: event.conditionId,
@@ -239,24 +317,30 @@ function bookingOf(
     positionFees: position.openFees,
     partition,
     leg,
+    isCovered,
   };
 }
 
+/** The row of a movement or an opening. */
+function entryRow({ kind, trader, outcome, change, usdc, after }: Entry, at: At): Booking {
+  const moved = {
+    trader,
+    orderHash: '',
+    isTaker: false,
+    side: change < 0n ? 'SELL' : 'BUY',
+    outcomeIndex: outcome,
+    tokenId: '0',
+    shares: change < 0n ? -change : change,
+    usdc,
+    fee: 0n,
+  } as const;
+  return bookingOf(kind, moved, after, at);
+}
+
 /** The row that pays out a position. */
-function settlement(
-  before: Position,
-  trader: string,
-  payouts: Payouts,
-  at: {
-    readonly event: Match | Resolution;
-    readonly logIndex: number;
-    readonly partition: number;
-    readonly leg: number;
-  },
-): Booking {
+function settlement(before: Position, trader: string, payouts: Payouts, at: At): Booking {
   const step = settle(before, payouts);
   const paid = {
-    logIndex: at.logIndex,
     trader,
     orderHash: '',
     isTaker: false,
@@ -267,5 +351,5 @@ function settlement(
     usdc: step.payout,
     fee: 0n,
   } as const;
-  return bookingOf('settlement', at.event, paid, step, at.partition, at.leg);
+  return bookingOf('settlement', paid, step, at);
 }

@@ -13,7 +13,8 @@
 -- below 100 MB keep all columns in one file.
 CREATE TABLE IF NOT EXISTS bookings
 (
-    kind Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    kind Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3)
+        COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     block_number UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     block_time DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     log_index UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
@@ -23,7 +24,7 @@ CREATE TABLE IF NOT EXISTS bookings
     trader FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'wallet that owns the fill, 20 bytes',
     order_hash FixedString(32) DEFAULT unhex(order_hash_hex) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
     is_taker Bool COMMENT 'true for the taker of its match; false for a settlement',
-    side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
+    side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement; BUY and SELL of a movement or an opening: shares that came or left',
     outcome_index UInt8 COMMENT 'outcome traded, or held at the settlement',
     token_id UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
@@ -37,6 +38,7 @@ CREATE TABLE IF NOT EXISTS bookings
     position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     partition UInt8 COMMENT 'partition of the market',
     leg UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    is_covered Bool COMMENT 'whether movements were read in this block, so that it counts in balances',
     batch_id UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     tx_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored',

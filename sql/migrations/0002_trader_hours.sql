@@ -40,4 +40,5 @@ SELECT
     countIf(kind = 'fill') AS fills,
     countIf(kind = 'settlement') AS settlements
 FROM bookings
+WHERE kind IN ('fill', 'settlement') OR bookings.realised_pnl != 0 OR bookings.realised_cost != 0
 GROUP BY trader, hour, condition_id;

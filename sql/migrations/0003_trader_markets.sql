@@ -1,6 +1,7 @@
 -- Sums per trader and market over all time with the newest position, filled by every insert into bookings.
 -- Serves: a trader's history of markets, newest first, and positions. ORDER BY trader: one trader is one range.
--- Elements of `position`: version is the order of the chain, (block · 2^20 + log) · 2 + (1 for a settlement); outcome is
+-- Elements of `position`: version is the order of the chain, (block · 2^20 + log) · 32 + a rank: 0 for an opening, 1 for a fill, 2 to 30 for movements of
+-- this log, 31 for a settlement; outcome is
 -- the outcome held; amounts are micro-shares and micro-USDC. Read it with max(): with FINAL, the engine takes its elements
 -- from different rows.
 -- Rows: one per trader and market, about a tenth of the fills. Retention: unlimited.
@@ -18,6 +19,8 @@ CREATE TABLE IF NOT EXISTS trader_markets
     settlements SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
     first_trade_at SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     last_trade_at SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    balance_0 SimpleAggregateFunction(sum, Int64) COMMENT 'micro-shares of outcome 0 by fills and movements, in blocks whose movements were read',
+    balance_1 SimpleAggregateFunction(sum, Int64) COMMENT 'the same of outcome 1',
     position SimpleAggregateFunction(max, Tuple(version UInt64, outcome UInt8, shares Int64, cost_basis Int64, open_fees Int64))
         COMMENT 'what is held now; shares = 0 once closed',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
@@ -44,7 +47,9 @@ SELECT
     countIf(kind = 'settlement') AS settlements,
     min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
     maxIf(block_time, kind = 'fill') AS last_trade_at,
-    max(((block_number * 1048576 + log_index) * 2 + (kind = 'settlement'),
+    sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND side != 'NONE' AND outcome_index = 0) AS balance_0,
+    sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND side != 'NONE' AND outcome_index = 1) AS balance_1,
+    max(((block_number * 1048576 + log_index) * 32 + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31),
         position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id;

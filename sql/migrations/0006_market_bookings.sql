@@ -12,7 +12,8 @@ CREATE TABLE IF NOT EXISTS market_bookings
     trader FixedString(20) COMMENT 'wallet that owns the fill, 20 bytes',
     block_number UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     log_index UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
-    kind Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    kind Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3)
+        COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     block_time DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     outcome_index UInt8 COMMENT 'outcome traded, or held at the settlement',
     side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
@@ -23,11 +24,12 @@ CREATE TABLE IF NOT EXISTS market_bookings
     realised_cost Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
     order_hash FixedString(32) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
     is_taker Bool COMMENT 'true for the taker of its match; false for a settlement',
-    token_id UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement'
+    token_id UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
+    leg UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1))
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
-ORDER BY (condition_id, trader, block_number, log_index, kind)
+ORDER BY (condition_id, trader, block_number, log_index, kind, leg)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
@@ -52,5 +54,7 @@ SELECT
     realised_cost,
     order_hash,
     is_taker,
-    token_id
-FROM bookings;
+    token_id,
+    leg
+FROM bookings
+WHERE kind IN ('fill', 'settlement') OR bookings.realised_pnl != 0 OR bookings.realised_cost != 0;

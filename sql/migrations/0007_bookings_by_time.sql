@@ -8,7 +8,8 @@ CREATE TABLE IF NOT EXISTS bookings_by_time
     block_time DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     block_number UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     log_index UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
-    kind Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    kind Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3)
+        COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     trader FixedString(20) COMMENT 'address of the trader, 20 bytes' CODEC(ZSTD(1)),
     condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
     is_taker Bool COMMENT 'true for the taker of its match; false for a settlement',
@@ -20,7 +21,8 @@ CREATE TABLE IF NOT EXISTS bookings_by_time
     position_outcome UInt8 COMMENT 'outcome held after this row',
     position_shares Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     position_cost Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
-    position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1))
+    position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
+    leg UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1))
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
@@ -48,5 +50,6 @@ SELECT
     position_outcome,
     position_shares,
     position_cost,
-    position_fees
+    position_fees,
+    leg
 FROM bookings;

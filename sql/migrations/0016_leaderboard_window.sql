@@ -99,8 +99,9 @@ FROM
                     if(kind = 'fill', usdc, 0),
                     realised_cost != 0 OR kind = 'settlement'
                 FROM bookings_by_time
-                WHERE (block_time >= window_start AND block_time < first_hour)
-                    OR (block_time >= last_hour AND block_time <= window_end)
+                WHERE ((block_time >= window_start AND block_time < first_hour)
+                    OR (block_time >= last_hour AND block_time <= window_end))
+                    AND (kind IN ('fill', 'settlement') OR realised_pnl != 0 OR realised_cost != 0)
             )
             GROUP BY trader, condition_id
         )
@@ -123,7 +124,7 @@ LEFT JOIN
         WHERE has_hours OR trader IN (
             SELECT trader
             FROM bookings_by_time
-            WHERE block_time >= window_start AND block_time <= window_end AND kind = 'settlement'
+            WHERE block_time >= window_start AND block_time <= window_end AND kind != 'fill'
         )
     )
     GROUP BY trader

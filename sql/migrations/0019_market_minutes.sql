@@ -48,7 +48,7 @@ FROM
     SELECT
         condition_id,
         block_time,
-        (block_number * 1048576 + log_index) * 2 AS version,
+        (block_number * 1048576 + log_index) * 32 + 1 AS version,
         bookings.shares AS match_shares,
         bookings.usdc AS match_usdc,
         if(outcome_index = 0, match_usdc, match_shares - match_usdc) AS first_usdc,

@@ -23,7 +23,7 @@ AS
 SELECT
     condition_id,
     max(if(bookings.shares > 0,
-        ((block_number * 1048576 + log_index) * 2,
+        ((block_number * 1048576 + log_index) * 32 + 1,
             if(outcome_index = 0, usdc, bookings.shares - usdc), bookings.shares, block_time),
         (toUInt64(0), toInt64(0), toInt64(0), toDateTime(0, 'UTC')))) AS last,
     min(block_time) AS first_match_at,

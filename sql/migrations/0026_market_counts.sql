@@ -21,14 +21,15 @@ AS
 SELECT
     condition_id,
     max(newest) AS version,
-    toUInt32(count()) AS traders,
+    toUInt32(countIf(is_counted)) AS traders,
     sum(held) AS open_interest
 FROM
 (
     SELECT
         condition_id,
         max(position.version) AS newest,
-        argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held
+        argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held,
+        sum(fills) + sum(settlements) > 0 OR sum(realised_pnl) != 0 AS is_counted
     FROM market_traders
     GROUP BY condition_id, trader
 )

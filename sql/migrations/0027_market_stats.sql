@@ -97,14 +97,15 @@ LEFT JOIN
     SELECT
         condition_id,
         max(newest) AS version,
-        toUInt32(count()) AS traders,
+        toUInt32(countIf(is_counted)) AS traders,
         sum(shares_held) AS held
     FROM
     (
         SELECT
             condition_id,
             max(position.version) AS newest,
-            argMax(if(position.outcome = 0, position.shares, 0), position.version) AS shares_held
+            argMax(if(position.outcome = 0, position.shares, 0), position.version) AS shares_held,
+            sum(fills) + sum(settlements) > 0 OR sum(realised_pnl) != 0 AS is_counted
         FROM market_traders
         WHERE condition_id GLOBAL IN
         (

@@ -1,4 +1,9 @@
+import { decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
+import { chainOf } from '../../ingest/events/chains.ts';
+import { positionIds } from '../../ingest/events/token-ids.ts';
+import { conditionalTokensAbi } from '../../local/devnet/contracts.ts';
 import { marketDay, marketTotals } from '../support/market-account.ts';
 import { type Account, type Chain, openPositions } from '../support/recompute.ts';
 import {
@@ -13,6 +18,7 @@ import {
   freeze,
   type GammaMarket,
   projectedTo,
+  rpc,
   type Service,
   start,
   startDevnet,
@@ -53,7 +59,8 @@ describe('the service against an independent account of the chain', () => {
   beforeAll(async () => {
     const data = `${directory.path}/devnet`;
     devnet = await startDevnet(data, { matches: 700, days: 4, rate: 15 });
-    service = await startService(`${directory.path}/service`, { env: devnet.env });
+    const env = { ...devnet.env, MOVEMENTS: 'on' };
+    service = await startService(`${directory.path}/service`, { env });
     const count = async () => {
       const [row] = await service.query<{ n: string }>(
         'SELECT toString(count()) AS n FROM bookings',
@@ -108,6 +115,36 @@ describe('the service against an independent account of the chain', () => {
       return { trader, balance: String(history?.at(-1)?.balance), block };
     });
     expect(rows).toEqual(expected);
+  });
+
+  test('every trader and outcome: fills and movements add up to the balance on the chain', async () => {
+    const sums = await service.query<{ trader: Hex; condition: Hex; zero: string; one: string }>(
+      `SELECT concat('0x', lower(hex(trader))) AS trader, concat('0x', lower(hex(condition_id))) AS condition,
+         toString(sum(balance_0)) AS zero, toString(sum(balance_1)) AS one
+       FROM trader_markets GROUP BY trader, condition_id`,
+    );
+    const { conditionalTokens, collateral } = chainOf(
+      readConfig(IngestConfig, { CHAIN: 'devnet' }),
+    );
+    const asked = sums.flatMap(({ trader, condition, zero, one }) => {
+      const ids = positionIds(collateral, condition);
+      return [zero, one].map((held, outcome) => ({ trader, id: ids[outcome] ?? 0n, held }));
+    });
+    const args = [asked.map(({ trader }) => trader), asked.map(({ id }) => id)] as const;
+    const batch = { abi: conditionalTokensAbi, functionName: 'balanceOfBatch' } as const;
+    const call = { to: conditionalTokens, data: encodeFunctionData({ ...batch, args }) };
+    const data = await rpc<Hex>(devnet.rpcUrl, 'eth_call', [
+      { ...call, gas: '0x20000000' },
+      'latest',
+    ]);
+    const balances = decodeFunctionResult({ ...batch, data });
+    expect(asked.map(({ held }) => BigInt(held))).toEqual(balances);
+    const [row] = await service.query<{ redeemed: string; opened: string }>(
+      `SELECT toString(countIf(kind = 'movement')) AS redeemed, toString(countIf(kind = 'opening')) AS opened
+       FROM bookings`,
+    );
+    expect(Number(row?.redeemed)).toBeGreaterThan(50);
+    expect(Number(row?.opened)).toBe(0);
   });
 
   test('every trader: the hours of the API add up to the chain, hour by hour', async () => {

@@ -345,7 +345,7 @@ export async function projectedTo(service: Service, block: number): Promise<void
 export async function viewsAgree(service: Pick<Service, 'query'>): Promise<boolean> {
   const rows = await service.query<{ n: string }>(
     `SELECT DISTINCT toString(n) AS n FROM (
-       SELECT count() AS n FROM bookings
+       SELECT countIf(kind IN ('fill', 'settlement')) AS n FROM bookings
        UNION ALL SELECT sum(fills) + sum(settlements) FROM trader_hours
        UNION ALL SELECT sum(fills) + sum(settlements) FROM trader_markets
        UNION ALL SELECT sum(fills) + sum(settlements) FROM market_traders)`,

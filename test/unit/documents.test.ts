@@ -84,7 +84,7 @@ test('CONTRIBUTING.md gives a reason for every dependency', () => {
     ...packageJson.optionalDependencies,
     ...packageJson.devDependencies,
   }).filter((name) => !name.startsWith('@types/'));
-  const short = (name: string) => name.replace(/^@nats-io\/(jetstream|kv)$/, '$1');
+  const short = (name: string) => name.replace(/^@nats-io\/(jetstream|kv|obj)$/, '$1');
   expect(names.filter((name) => !contributing.includes(`\`${short(name)}\``))).toEqual([]);
 });
 

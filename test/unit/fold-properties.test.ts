@@ -1,15 +1,21 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Match, Resolution } from '../../ingest/contract.ts';
+import {
+  type LedgerEvent,
+  MOVEMENT_REASONS,
+  type Movement,
+  type TradingEvent,
+} from '../../ingest/contract.ts';
 import type { Booking } from '../../projector/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
 import { OpenPositions, type StoredMarket } from '../../projector/fold/positions.ts';
-import { blockHash, ledgerEvents } from '../support/ledger-generator.ts';
+import { blockHash, ledgerEvents, traderAddress } from '../support/ledger-generator.ts';
 import { at, flat, type Holding, payOut, trade } from '../support/recompute.ts';
 
-type Event = Match | Resolution;
+/** An event, and whether movements were read in its block. */
+type Event = { readonly event: LedgerEvent; readonly isCovered: boolean };
 
-const events = fc
+const trading = fc
   .record({ seed: fc.integer(), matches: fc.integer({ min: 1, max: 120 }) })
   .map(({ seed, matches }) => [
     ...ledgerEvents({
@@ -23,9 +29,75 @@ const events = fc
     }),
   ]);
 
+const moved = fc.record({
+  reason: fc.constantFrom(...MOVEMENT_REASONS),
+  trader: fc.nat(7),
+  receiver: fc.nat(7),
+  shares: fc.bigInt({ min: 1n, max: 200_000_000n }),
+  others: fc.bigInt({ min: 0n, max: 200_000_000n }),
+  price: fc.bigInt({ min: 0n, max: 1_000_000n }),
+  isFirst: fc.boolean(),
+  hasMark: fc.boolean(),
+});
+type Moved = Parameters<Parameters<typeof moved.map>[0]>[0];
+
+/** A movement after an event, in its log. */
+function movementAfter(event: TradingEvent, part: number, of: Moved): Movement {
+  const { blockNumber, blockTime, txHash, logIndex, conditionId } = event;
+  const { reason, shares, others, price, isFirst, trader } = of;
+  const only = (amount: bigint): [bigint, bigint] => (isFirst ? [amount, 0n] : [0n, amount]);
+  const value = (shares * price) / 1_000_000n;
+  const changes: Record<Movement['reason'], [[bigint, bigint], bigint]> = {
+    split: [[shares, shares], -shares],
+    merge: [[-shares, -shares], shares],
+    redeem: [[-shares, -others], shares],
+    convert: isFirst ? [[shares, 0n], -value] : [[0n, -shares], value],
+    transfer: [others % 2n === 0n ? only(-shares) : [-shares, -others], 0n],
+    refund: [only(shares), 0n],
+    unexplained: [only(others % 2n === 0n ? shares : -shares), 0n],
+  };
+  const [change, usdc] = changes[reason];
+  const receiver = (trader + 1 + (of.receiver % 7)) % 8;
+  return {
+    kind: 'movement',
+    ...{ blockNumber, blockTime, txHash, logIndex, part, reason, conditionId, change, usdc },
+    trader: traderAddress(trader),
+    counterparty: reason === 'transfer' ? traderAddress(receiver) : '',
+    mark: of.hasMark ? price : null,
+  };
+}
+
+/** Matches, resolutions and, in most blocks, movements. */
+const events = fc
+  .tuple(trading, fc.infiniteStream(fc.array(moved, { maxLength: 2 })), fc.nat(5))
+  .map(([list, movements, uncovered]) =>
+    list.flatMap((event): Event[] => {
+      const isCovered = event.blockNumber % 6 !== uncovered;
+      const { value } = movements.next();
+      // Nothing is redeemed before the resolution.
+      const after = isCovered
+        ? (value as readonly Moved[]).filter(({ reason }) => reason !== 'redeem')
+        : [];
+      const all = [event, ...after.map((one, part) => movementAfter(event, part, one))];
+      return all.map((one) => ({ event: one, isCovered }));
+    }),
+  );
+
+const apply = (positions: OpenPositions, { event, isCovered }: Event) =>
+  positions.apply(event, isCovered);
+
 function fold(list: readonly Event[]): Booking[] {
   const positions = new OpenPositions();
-  return list.flatMap((event) => positions.apply(event));
+  return list.flatMap((one) => apply(positions, one));
+}
+
+/** The next place at which a log ends: all events of a log are stored at once. */
+function logEnd(list: readonly Event[], at: number): number {
+  const isSameLog = (a: Event | undefined, b: Event | undefined) =>
+    a?.event.blockNumber === b?.event.blockNumber && a?.event.logIndex === b?.event.logIndex;
+  let end = at;
+  while (end > 0 && end < list.length && isSameLog(list[end - 1], list[end])) end += 1;
+  return end;
 }
 
 describe('the fold of any LEDGER', () => {
@@ -40,8 +112,9 @@ describe('the fold of any LEDGER', () => {
           for (const batch of batchesOf(waiting)) batched.push(...batch.rows);
           waiting = [];
         };
-        for (const [i, event] of list.entries()) {
-          waiting.push({ blockHash: blockHash(event.blockNumber), rows: positions.apply(event) });
+        for (const [i, one] of list.entries()) {
+          const hash = blockHash(one.event.blockNumber);
+          waiting.push({ blockHash: hash, rows: apply(positions, one) });
           if (cuts.includes(i % 11)) flush();
         }
         flush();
@@ -69,11 +142,11 @@ describe('the fold of any LEDGER', () => {
   test('a restart from the stored positions at any event continues as if nothing had happened', () => {
     fc.assert(
       fc.property(events, fc.nat(), (list, cut) => {
-        const at = cut % (list.length + 1);
+        const at = logEnd(list, cut % (list.length + 1));
         const rows = fold(list);
         const stored = fold(list.slice(0, at));
         const positions = restored(stored, list.slice(0, at));
-        const rest = list.slice(at).flatMap((event) => positions.apply(event));
+        const rest = list.slice(at).flatMap((one) => apply(positions, one));
         expect([...stored, ...rest]).toEqual(rows);
       }),
     );
@@ -93,14 +166,15 @@ describe('the fold of any LEDGER', () => {
           const inFlight = new Set(rows.slice(stored).map((row) => row.conditionId));
           expect(surplus.filter((id) => inFlight.has(id))).toEqual([]);
           positions.forget(surplus);
-          for (const { conditionId: id } of chunk) {
+          for (const { event } of chunk) {
+            const id = event.conditionId;
             if (positions.knows(id)) continue;
             const market = storedMarket(id, rows.slice(0, stored), list.slice(0, applied));
             positions.restoreMarket(id, market);
           }
           positions.beginChunk();
           [stored, applied] = [rows.length, from];
-          for (const event of chunk) rows.push(...positions.apply(event));
+          for (const one of chunk) rows.push(...apply(positions, one));
           from += chunk.length;
         }
         expect(rows).toEqual(fold(list));
@@ -108,9 +182,48 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
+  test('in an open market whose movements were all read, balances and cash follow from the positions', () => {
+    const all = fc.tuple(trading, fc.infiniteStream(moved)).map(([list, movements]) =>
+      list
+        .filter((event) => event.kind === 'match')
+        .flatMap((event) => [event, movementAfter(event, 0, movements.next().value as Moved)])
+        .filter((event) => event.kind === 'match' || event.reason !== 'redeem'),
+    );
+    fc.assert(
+      fc.property(all, (list) => {
+        const positions = new OpenPositions();
+        const accounts = new Map<string, Account>();
+        for (const event of list) {
+          let implied = 0n;
+          for (const row of positions.apply(event, true)) {
+            const key = `${row.trader} ${row.conditionId}`;
+            const account = at(accounts, key, (): Account => ({ balances: [0n, 0n], paid: 0n }));
+            const pairs = min(account.balances);
+            account.balances[row.outcomeIndex] += row.side === 'BUY' ? row.shares : -row.shares;
+            const net = row.positionOutcome === 0 ? row.positionShares : -row.positionShares;
+            const [zero, one] = account.balances;
+            const isPair = event.kind === 'movement' && /split|merge/.test(event.reason);
+            if (!isPair) expect(zero - one).toBe(net);
+            expect(min(account.balances)).toBeGreaterThanOrEqual(0n);
+            const paid = row.positionCost + row.positionFees + min(account.balances);
+            const cash = row.realisedPnl - (paid - account.paid);
+            account.paid = paid;
+            expect(pairs).toBeGreaterThanOrEqual(0n);
+            if (row.kind === 'fill')
+              expect(cash).toBe((row.side === 'BUY' ? -row.usdc : row.usdc) - row.fee);
+            // What a wallet had before was paid for before.
+            else if (row.kind === 'movement') implied += cash;
+          }
+          if (event.kind !== 'movement' || event.reason === 'unexplained') continue;
+          expect(implied).toBe(event.usdc);
+        }
+      }),
+    );
+  });
+
   test('every PnL, cost and position equals the account of the reconciliation', () => {
     fc.assert(
-      fc.property(events, (list) => {
+      fc.property(trading, (list) => {
         const positions = new OpenPositions();
         const held = new Map<string, Holding>();
         const payouts = new Map<string, readonly bigint[]>();
@@ -145,6 +258,8 @@ describe('the fold of any LEDGER', () => {
   });
 });
 
+const min = ([a, b]: readonly [bigint, bigint]) => (a < b ? a : b);
+
 function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPositions {
   const positions = new OpenPositions();
   for (const row of rows) {
@@ -153,7 +268,7 @@ function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPosi
       logIndex: row.eventLogIndex,
     });
   }
-  for (const id of new Set(applied.map((event) => event.conditionId))) {
+  for (const id of new Set(applied.map(({ event }) => event.conditionId))) {
     positions.restoreMarket(id, storedMarket(id, rows, applied));
   }
   return positions;
@@ -175,11 +290,27 @@ function storedMarket(
         costBasis: row.positionCost,
         openFees: row.positionFees,
       };
-      return row.positionShares > 0n ? [[trader, position] as const] : [];
+      const balances = balancesOf(rows, trader, conditionId);
+      const isHeld = row.positionShares > 0n || balances.some((balance) => balance !== 0n);
+      return isHeld ? [[trader, { position, balances }] as const] : [];
     }),
   );
-  const resolution = events.find(
-    (event) => event.kind === 'resolution' && event.conditionId === conditionId,
-  );
+  const resolution = events
+    .map(({ event }) => event)
+    .find((event) => event.kind === 'resolution' && event.conditionId === conditionId);
   return { held, resolution: resolution?.kind === 'resolution' ? resolution : undefined };
+}
+
+/** `paid`: for what is held. */
+type Account = { balances: [bigint, bigint]; paid: bigint };
+
+/** As the tables sum them up. */
+function balancesOf(rows: readonly Booking[], trader: string, conditionId: string) {
+  const balances: [bigint, bigint] = [0n, 0n];
+  for (const row of rows) {
+    const isOwn = row.trader === trader && row.conditionId === conditionId;
+    if (!isOwn || !row.isCovered || row.side === 'NONE') continue;
+    balances[row.outcomeIndex] += row.side === 'BUY' ? row.shares : -row.shares;
+  }
+  return balances;
 }

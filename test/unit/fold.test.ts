@@ -33,7 +33,10 @@ function match(blockNumber: number, fills: readonly Partial<Fill>[], blockTime =
   };
 }
 
-const HELD = { outcome: 0, shares: 100n, costBasis: 40n, openFees: 1n } as const;
+const HELD = {
+  position: { outcome: 0, shares: 100n, costBasis: 40n, openFees: 1n },
+  balances: [0n, 0n],
+} as const;
 
 const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Resolution => ({
   kind: 'resolution',

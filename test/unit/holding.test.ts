@@ -9,6 +9,7 @@ import {
   receive,
   type Sent,
   send,
+  valueAt,
 } from '../../projector/fold/holding.ts';
 import { FLAT, type Step, settle } from '../../projector/fold/position.ts';
 import accounting from '../fixtures/shares-accounting.json' with { type: 'json' };
@@ -31,7 +32,7 @@ const change =
 const opening =
   (outcome: 0 | 1, shares: bigint, mark: bigint): Operation =>
   (holding) =>
-    opened(holding, outcome, shares, mark);
+    opened(holding, outcome, shares, (missing) => valueAt(mark, outcome, missing));
 const receives =
   (sent: Sent): Operation =>
   (holding) =>
@@ -171,7 +172,7 @@ describe('a holding', () => {
       position: { outcome: 0, shares: 4n * M, costBasis: 2n * M, openFees: 0n },
       balances: [4n * M, 0n],
     };
-    const after = opened(known, 0, 10n * M, 880_000n);
+    const after = opened(known, 0, 10n * M, (missing) => valueAt(880_000n, 0, missing));
     expect(after.position).toMatchObject({ shares: 10n * M, costBasis: 7_280_000n });
     expect(after.missing).toBe(6n * M);
     const sold = trade('SELL', 0, 10n * M, 9n * M)(after);

@@ -5,8 +5,8 @@
 import type { Hex } from 'viem';
 import type {
   Hash,
-  KnownMarket,
   LedgerEvent,
+  LedgerMarket,
   Match,
   Movement,
   TradingEvent,
@@ -36,16 +36,30 @@ export class BlockMovements {
   readonly #contracts: ShareContracts;
   /** By exchange, the token in the ids of its shares. */
   readonly #collaterals: ReadonlyMap<string, Hex>;
-  readonly #known = new KnownMarkets();
+  readonly #known: KnownMarkets;
 
-  constructor(contracts: ShareContracts, collaterals: ReadonlyMap<string, Hex>) {
+  /** `known` is what was learnt from the blocks before. */
+  constructor(
+    contracts: ShareContracts,
+    collaterals: ReadonlyMap<string, Hex>,
+    known = new KnownMarkets(),
+  ) {
     this.#contracts = contracts;
     this.#collaterals = collaterals;
+    this.#known = known;
+  }
+
+  get known(): KnownMarkets {
+    return this.#known;
   }
 
   /** Learns from an event that LEDGER holds already. Call it with all of them, in order. */
   learn(event: LedgerEvent): void {
     this.#known.learn(event);
+  }
+
+  #collateralOf(conditionId: string): Hex | undefined {
+    return this.#known.find(conditionId)?.tokens?.collateral;
   }
 
   /** All events of the next block, in log order. */
@@ -102,10 +116,10 @@ export class BlockMovements {
   #learnMarkets(
     events: readonly TradingEvent[],
     { conditions }: ShareLogs,
-    report: (market: Pick<KnownMarket, 'logIndex' | 'conditionId' | 'collateral'>) => void,
+    report: (market: Pick<LedgerMarket, 'logIndex' | 'conditionId' | 'collateral'>) => void,
   ): void {
     for (const { logIndex, conditionId, collateral, isPrepared } of conditions) {
-      const known = this.#known.collateralOf(conditionId);
+      const known = this.#collateralOf(conditionId);
       // Whoever holds a token may mint shares with it. Only a preparation says whose tokens the exchanges trade.
       const isNew = known === undefined || (isPrepared && known !== collateral);
       if (isNew) report({ logIndex, conditionId, collateral });
@@ -114,8 +128,7 @@ export class BlockMovements {
       if (event.kind !== 'match') continue;
       const { logIndex, conditionId } = event;
       const collateral = this.#tradedCollateral(event);
-      if (collateral === undefined || collateral === this.#known.collateralOf(conditionId))
-        continue;
+      if (collateral === undefined || collateral === this.#collateralOf(conditionId)) continue;
       report({ logIndex, conditionId, collateral });
     }
   }
@@ -124,7 +137,7 @@ export class BlockMovements {
   #tradedCollateral({ exchange, conditionId, fills }: Match): Hex | undefined {
     const [fill] = fills;
     const known = this.#known.placeOf(fill?.tokenId ?? '');
-    if (known?.conditionId === conditionId) return this.#known.collateralOf(conditionId);
+    if (known?.conditionId === conditionId) return this.#collateralOf(conditionId);
     const { collateral, negRiskCollateral } = this.#contracts;
     return [this.#collaterals.get(exchange), collateral, negRiskCollateral].find(
       (token) =>
@@ -149,8 +162,8 @@ export class BlockMovements {
   }
 
   #markOf(conditionId: Hash): bigint | null {
-    const payouts = this.#known.payoutsOf(conditionId);
-    if (payouts === undefined) return this.#known.priceOf(conditionId) ?? null;
+    const { payouts, price } = this.#known.find(conditionId) ?? {};
+    if (payouts === undefined) return price ?? null;
     return (ONE * payouts[0]) / (payouts[0] + payouts[1]);
   }
 
@@ -171,10 +184,10 @@ export class BlockMovements {
   #valuesOf({ questionOf }: Conversion, parts: readonly Moved[], out: bigint): ByMarket {
     const number = ({ conditionId }: Moved) => questionOf(conditionId) ?? 0;
     const ids = parts.toSorted((a, b) => number(a) - number(b)).map((one) => one.conditionId);
-    const questions = ids.map((id) => ({
-      payouts: this.#known.payoutsOf(id),
-      mark: this.#known.priceOf(id),
-    }));
+    const questions = ids.map((id) => {
+      const { payouts, price } = this.#known.find(id) ?? {};
+      return { payouts, mark: price };
+    });
     const values = conversionValues(out, questions);
     return new Map(ids.map((id, index) => [id, values[index] ?? 0n]));
   }

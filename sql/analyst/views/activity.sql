@@ -4,7 +4,8 @@ CREATE OR REPLACE VIEW analyst.activity
     time DateTime('UTC') COMMENT 'time of the block, UTC',
     block_number UInt64 COMMENT 'block of the log',
     log_index UInt32 COMMENT 'log of the fill or of the resolution inside its block',
-    kind Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    kind Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3)
+        COMMENT 'fill, settlement of an open position by a resolution, shares that moved without a fill, or shares held before',
     trader String COMMENT 'wallet that owns the fill or position, 0x-hex in lower case',
     condition_id String COMMENT 'market on chain, 0x-hex in lower case',
     market_id UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
