@@ -36,6 +36,9 @@ const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, blo
 const MATCH_HASH = `cityHash64(condition_id, trader, block_number, log_index, event_log_index, block_time,
   tx_hash, outcome_index, side, shares, usdc, fee, order_hash)`;
 
+const MOVED_HASH = `cityHash64(trader, block_number, log_index, leg, toString(kind), toString(reason), block_time,
+  tx_hash, condition_id, counterparty, outcome_index, side, shares, usdc, realised_pnl)`;
+
 const TIMED_HASH = `cityHash64(block_time, block_number, log_index, kind, trader, condition_id, is_taker,
   outcome_index, shares, usdc, realised_pnl, realised_cost, position_outcome, position_shares, position_cost,
   position_fees, leg)`;
@@ -85,8 +88,10 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'priced volume': 'sumIf(usdc, is_taker AND shares > 0)',
     'by match#': `sumIf(${MATCH_HASH}, is_taker)`,
     'by time#': `sum(${TIMED_HASH})`,
+    'movements#': `sumIf(${MOVED_HASH}, kind IN ('movement', 'opening') AND reason != 'none')`,
     'contents#': `sum(cityHash64(${BOOKED}))`,
   },
+  movements: { 'movements#': `sum(${MOVED_HASH})` },
   bookings_by_time: { 'by time#': `sum(${TIMED_HASH})` },
   trader_hours: { ...SUMS, 'by hour#': `sum(${MIXED} * ${hourKey('hour')})` },
   trader_markets: SUMS,

@@ -3,6 +3,8 @@
  * The api imports only this file of the projector.
  */
 
+import type { Movement } from '../ingest/contract.ts';
+
 export type Booking = {
   readonly kind: 'fill' | 'settlement' | 'movement' | 'opening';
   readonly blockNumber: number;
@@ -33,6 +35,10 @@ export type Booking = {
   readonly positionFees: bigint;
   readonly partition: number;
   readonly leg: number;
+  /** Why shares moved; 'none' for fills and settlements. */
+  readonly reason: Movement['reason'] | 'none';
+  /** The other wallet or contract; ''. */
+  readonly counterparty: string;
   /** Whether movements were read in its block, so that it counts in balances. */
   readonly isCovered: boolean;
 };
@@ -68,6 +74,8 @@ const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
   position_fees: (row) => row.positionFees.toString(),
   partition: (row) => row.partition,
   leg: (row) => row.leg,
+  reason: (row) => row.reason,
+  counterparty_hex: (row) => row.counterparty.slice(2),
   is_covered: (row) => row.isCovered,
 };
 const VALUES = Object.values(COLUMNS);

@@ -24,6 +24,7 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'market_minutes',
   'market_days',
   'market_marks',
+  'movements',
 ]);
 
 /** Views that the refreshable views of a shard read; they cover the rows of the shard. */

@@ -395,6 +395,44 @@ LEFT JOIN
     FINAL
 ) AS resolution ON resolution_condition = listing_condition;
 
+CREATE VIEW analyst.movements
+(
+    `time` DateTime('UTC') COMMENT 'time of the block, UTC',
+    `block_number` UInt64 COMMENT 'block of the log',
+    `log_index` UInt32 COMMENT 'log of the first transfer, or that closes the match during which it moved',
+    `part` UInt32 COMMENT 'number among the movements of that log, from 0',
+    `tx_hash` String COMMENT 'transaction of the log, 0x-hex',
+    `reason` Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7) COMMENT 'why they moved; never none',
+    `is_opening` Bool COMMENT 'shares that the wallet must have had before any block that was read',
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `counterparty` String COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 0x-hex; else empty',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `outcome_index` UInt8 COMMENT 'outcome of the shares, 0 or 1',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares that came, or left if below 0',
+    `usdc` Decimal(38, 6) COMMENT 'USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer; of both outcomes in the first row',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised, net of fees'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'shares that moved without a fill: splits, merges, redemptions, conversions, transfers'
+AS SELECT
+    block_time AS time,
+    block_number,
+    log_index,
+    part,
+    concat('0x', lower(hex(m.tx_hash))) AS tx_hash,
+    reason,
+    kind = 'opening' AS is_opening,
+    concat('0x', lower(hex(m.trader))) AS trader,
+    if(m.counterparty = toFixedString('', 20), '', concat('0x', lower(hex(m.counterparty)))) AS counterparty,
+    concat('0x', lower(hex(m.condition_id))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(m.condition_id)), 0) AS market_id,
+    outcome_index,
+    toDecimal128(if(side = 'BUY', m.shares, -m.shares), 6) / 1000000 AS shares,
+    toDecimal128(m.usdc, 6) / 1000000 AS usdc,
+    toDecimal128(m.realised_pnl, 6) / 1000000 AS realised_pnl
+FROM fillstream.movements AS m;
+
 CREATE VIEW analyst.positions
 (
     `trader` String COMMENT 'wallet, 0x-hex in lower case',
@@ -833,7 +871,7 @@ CREATE TABLE fillstream.bookings
     `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
     `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement; paid for a split, merge, redemption or conversion; cost that moved with a transfer' CODEC(T64, ZSTD(1)),
     `fee` Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
     `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
     `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
@@ -843,12 +881,15 @@ CREATE TABLE fillstream.bookings
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `partition` UInt8 COMMENT 'partition of the market',
     `leg` UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    `reason` Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7) COMMENT 'why shares moved without a fill',
+    `counterparty` FixedString(20) DEFAULT unhex(counterparty_hex) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',
     `is_covered` Bool COMMENT 'whether movements were read in this block, so that it counts in balances',
     `batch_id` UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     `order_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
+    `counterparty_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
@@ -1951,6 +1992,71 @@ ENGINE = ReplacingMergeTree
 ORDER BY name
 SETTINGS index_granularity = 8192
 COMMENT 'migrations that were applied';
+
+CREATE TABLE fillstream.movements
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the first transfer, or that closes the match during which it moved' CODEC(T64, ZSTD(1)),
+    `part` UInt32 COMMENT 'number among the movements of that log, from 0' CODEC(T64, ZSTD(1)),
+    `leg` UInt32 COMMENT 'index of the row' CODEC(T64, ZSTD(1)),
+    `kind` Enum8('movement' = 2, 'opening' = 3) COMMENT 'opening: shares that the wallet must have had before',
+    `reason` Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7) COMMENT 'why they moved',
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `tx_hash` FixedString(32) COMMENT 'transaction of the log, 32 bytes',
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `counterparty` FixedString(20) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',
+    `outcome_index` UInt8 COMMENT 'outcome of the shares',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY: they came; SELL: they left',
+    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer' CODEC(T64, ZSTD(1)),
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1))
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(block_time)
+ORDER BY (trader, block_number, log_index, part, leg)
+SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'shares that moved without a fill, by trader';
+
+CREATE MATERIALIZED VIEW fillstream.movements_mv TO fillstream.movements
+(
+    `trader` FixedString(20),
+    `block_number` UInt64,
+    `log_index` UInt32,
+    `part` UInt32,
+    `leg` UInt32,
+    `kind` Enum8('fill' = 0, 'settlement' = 1, 'movement' = 2, 'opening' = 3),
+    `reason` Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7),
+    `block_time` DateTime('UTC'),
+    `tx_hash` FixedString(32),
+    `condition_id` FixedString(32),
+    `counterparty` FixedString(20),
+    `outcome_index` UInt8,
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
+    `shares` Int64,
+    `usdc` Int64,
+    `realised_pnl` Int64
+)
+COMMENT 'feeds movements'
+AS SELECT
+    trader,
+    block_number,
+    log_index,
+    intDiv(leg, 8) AS part,
+    leg,
+    kind,
+    reason,
+    block_time,
+    tx_hash,
+    condition_id,
+    counterparty,
+    outcome_index,
+    side,
+    shares,
+    usdc,
+    realised_pnl
+FROM fillstream.bookings
+WHERE (kind IN ('movement', 'opening')) AND (reason != 'none');
 
 CREATE TABLE fillstream.projector_checkpoints
 (

@@ -60,6 +60,18 @@ export const fillCursor = cursor({
       ? { cursor_block, cursor_log: Number(log) }
       : undefined,
 });
+/** A movement, by its block, log index and part. */
+export const movementCursor = cursor({
+  pattern: /^(\d{1,20})-(\d{1,10})-(\d{1,10})$/,
+  example: '85671000-12-0',
+  after: (row: { readonly block: bigint; readonly log: number; readonly part: number }) =>
+    `${row.block}-${row.log}-${row.part}`,
+  parse: ([, cursor_block = '', log = '', part = '']) =>
+    isUint32(log) && isUint32(part) && BigInt(cursor_block) <= UINT64_MAX
+      ? { cursor_block, cursor_log: Number(log), cursor_part: Number(part) }
+      : undefined,
+});
+
 /** The sort key of fills in chain order. */
 export const CHAIN_ORDER = {
   columns: ['block_number', 'log_index'],

@@ -11,6 +11,7 @@ import { marketDetailV1, marketDetailV2 } from './market.ts';
 import { marketData } from './market-data.ts';
 import { marketTradesV2 } from './market-trades.ts';
 import { marketsV2 } from './markets.ts';
+import { traderMovementsV2 } from './movements.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { positionsV2 } from './positions.ts';
@@ -35,6 +36,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   traderMarketsV2,
   positionsV2,
   traderTradesV2,
+  traderMovementsV2,
   traderPnlV2,
   ordersV2,
   hourlyV2,

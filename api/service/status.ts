@@ -56,6 +56,11 @@ const Status = z.object({
   }),
   chain: z.object({
     final_block: counted('number of the newest final block; 0 if there is none'),
+    movements_read: z.boolean().meta({
+      description:
+        'whether shares that move without a trade were read in this block; if not, PnL does not follow them',
+      examples: [true],
+    }),
     block_at: millisecond('timestamp of the block, or empty'),
     age_seconds: age('the block'),
     age_seconds_max: ageMax(),
@@ -167,6 +172,7 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
     feed: { newest_at: iso(event), age_seconds: since(event) },
     chain: {
       final_block: block.number,
+      movements_read: block.hasMovements,
       block_at: iso(block.atMs),
       age_seconds: since(block.atMs),
       age_seconds_max: limits.chain,
@@ -205,7 +211,11 @@ async function readStreams(nats: Nats) {
   const traded = blocks.findLast((block) => eventsOf('matches', [block]).length > 0);
   return {
     event: event?.timestampMs ?? 0,
-    block: { number: block?.number ?? 0, atMs: (block?.time ?? 0) * 1_000 },
+    block: {
+      number: block?.number ?? 0,
+      atMs: (block?.time ?? 0) * 1_000,
+      hasMovements: block?.coversMovements ?? false,
+    },
     matchedMs: (traded?.time ?? 0) * 1_000,
   };
 }

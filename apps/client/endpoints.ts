@@ -50,6 +50,8 @@ import type {
   TraderMarketsQuery,
   TraderMarketsQueryV1,
   TraderMarketsV1,
+  TraderMovements,
+  TraderMovementsQuery,
   TraderOrders,
   TraderOrdersQuery,
   TraderOrdersQueryV1,
@@ -173,6 +175,23 @@ export class Endpoints {
     options?: CallOptions,
   ): List<TraderTrades, TraderTrades['trades'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/trades`, 'trades', query, options);
+  }
+
+  /**
+   * `GET /v2/traders/:address/movements`
+   *
+   * Splits, merges, redemptions, conversions of negative-risk positions, transfers to and from other wallets, and whatever
+   * else changed the balances of a trader, newest first unless `order=asc`. Trades and movements add up to the balances on the chain.
+   * Blocks that were read with `MOVEMENTS=off` have none.
+   *
+   * The order is fixed, so pages never repeat or omit a movement while others arrive. The list of an unknown address is empty.
+   */
+  traderMovements(
+    address: string,
+    query: TraderMovementsQuery = {},
+    options?: CallOptions,
+  ): List<TraderMovements, TraderMovements['movements'][number]> {
+    return this.http.list(`/v2/traders/${segment(address)}/movements`, 'movements', query, options);
   }
 
   /**

@@ -104,6 +104,24 @@ export const PARAMETERS = {
     limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
     cursor: { type: 'string', pattern: '^(\\d{1,20})-(\\d{1,10})$', examples: ['85671000-12'] },
   },
+  traderMovements: {
+    market: {
+      type: 'string',
+      pattern: '^0[xX][0-9a-fA-F]{64}$|^[a-z0-9][a-z0-9_-]{0,199}$',
+      examples: ['2182202'],
+    },
+    reason: {
+      type: 'string',
+      enum: ['split', 'merge', 'redeem', 'convert', 'transfer', 'refund', 'unexplained'],
+    },
+    order: { type: 'string', enum: ['asc', 'desc'], default: 'desc' },
+    limit: { type: 'integer', minimum: 1, maximum: 1000, default: 100 },
+    cursor: {
+      type: 'string',
+      pattern: '^(\\d{1,20})-(\\d{1,10})-(\\d{1,10})$',
+      examples: ['85671000-12-0'],
+    },
+  },
   traderPnl: {
     interval: { type: 'string', enum: ['1h', '1d'], default: '1h' },
     from: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },

@@ -1275,6 +1275,43 @@ export type TraderTrades = {
   next_cursor: string;
 };
 
+export type TraderMovements = {
+  movements: {
+    /** refund: an exchange returned what it did not sell; unexplained: nothing on the chain says why */
+    reason: 'split' | 'merge' | 'redeem' | 'convert' | 'transfer' | 'refund' | 'unexplained';
+    market: MarketListing;
+    changes: [number, number];
+
+    /** paid for a split, merge, redemption or conversion, or the cost that moved with the shares, micro-USD */
+    value: number;
+
+    /** PnL that the movement realised, net of fees, micro-USD */
+    realised_pnl: number;
+
+    /** the other wallet of a transfer, the contract of an unexplained movement, or empty */
+    counterparty: string;
+    opened: [number, number];
+
+    /** time of the block, ISO 8601 UTC */
+    time: string;
+
+    /** number of the block */
+    block_number: number;
+
+    /** index of its first log in the block, or of the log that closes the match during which it moved */
+    log_index: number;
+
+    /** number among the movements of that log */
+    part: number;
+
+    /** transaction */
+    tx_hash: string;
+  }[];
+
+  /** `cursor` of the next page; empty on the last page */
+  next_cursor: string;
+};
+
 export type TraderPnl = {
   points: {
     /** end of the interval; now for the current one, ISO 8601 UTC */
@@ -1929,6 +1966,9 @@ export type Status = {
     /** number of the newest final block; 0 if there is none */
     final_block: number;
 
+    /** whether shares that move without a trade were read in this block; if not, PnL does not follow them */
+    movements_read: boolean;
+
     /** timestamp of the block, or empty, ISO 8601 UTC */
     block_at: string;
 
@@ -2287,6 +2327,31 @@ export type TraderTradesQuery = {
   order?: 'asc' | 'desc' | undefined;
 
   /** maximum fills per page; 1 to 1000; default: 100 */
+  limit?: number | undefined;
+
+  /** cursor from the `Link` header or `next_cursor` of the previous page */
+  cursor?: string | undefined;
+};
+
+export type TraderMovementsQuery = {
+  /** only this market: its id, condition id or slug */
+  market?: string | undefined;
+
+  /** only movements for this reason */
+  reason?:
+    | 'split'
+    | 'merge'
+    | 'redeem'
+    | 'convert'
+    | 'transfer'
+    | 'refund'
+    | 'unexplained'
+    | undefined;
+
+  /** desc: newest first; asc: oldest first; default: desc */
+  order?: 'asc' | 'desc' | undefined;
+
+  /** maximum movements per page; 1 to 1000; default: 100 */
   limit?: number | undefined;
 
   /** cursor from the `Link` header or `next_cursor` of the previous page */

@@ -24,8 +24,10 @@ export type Entry = {
   readonly trader: string;
   readonly outcome: 0 | 1;
   readonly change: bigint;
-  /** Value of a conversion, micro-USDC; else 0. */
+  /** What was paid for a split, merge, redemption or conversion, or the cost that moved with a transfer, micro-USDC. */
   readonly usdc: bigint;
+  /** The other wallet of a transfer, or the contract of an unexplained movement; else ''. */
+  readonly counterparty: string;
   readonly after: Step & Holding;
 };
 
@@ -42,25 +44,38 @@ export function entriesOf(
   isResolved: boolean,
 ): readonly Entry[] {
   const entries = new Entries(holdingOf, movement.mark ?? HALF, isResolved);
-  const { reason, trader, counterparty, change, usdc } = movement;
+  const { reason, trader, counterparty, change } = movement;
+  const usdc = movement.usdc < 0n ? -movement.usdc : movement.usdc;
   if (reason === 'merge') entries.openPairs(trader, change);
   for (const outcome of [0, 1] as const) entries.open(trader, outcome, -change[outcome]);
+  const isPair = reason === 'split' || reason === 'merge' || reason === 'redeem';
+  let paid = usdc;
   for (const outcome of [0, 1] as const) {
     const shares = change[outcome];
     if (shares === 0n) continue;
-    if (reason === 'convert') entries.trade(trader, outcome, shares, usdc);
-    else if (isResolved || reason === 'split' || reason === 'merge' || reason === 'redeem') {
-      entries.move(trader, outcome, shares);
-      if (reason === 'transfer') entries.move(counterparty, outcome, -shares);
-    } else if (shares > 0n)
-      entries.receive(trader, { outcome, shares, isFree: reason === 'refund' });
+    const of = { trader, counterparty, outcome };
+    if (reason === 'convert') entries.trade(of, shares, usdc);
+    else if (isPair || isResolved) {
+      // What was paid for both outcomes is in the first entry.
+      entries.move(of, shares, paid);
+      paid = 0n;
+      if (reason === 'transfer') entries.move(reversed(of), -shares, 0n);
+    } else if (shares > 0n) entries.receive(of, shares, reason === 'refund');
     else {
-      const sent = entries.send(trader, outcome, -shares);
-      if (reason === 'transfer') entries.take(counterparty, sent);
+      const sent = entries.send(of, -shares);
+      if (reason === 'transfer') entries.take(reversed(of), sent);
     }
   }
   return entries.all;
 }
+
+type Of = Pick<Entry, 'trader' | 'counterparty' | 'outcome'>;
+
+const reversed = ({ trader, counterparty, outcome }: Of): Of => ({
+  trader: counterparty,
+  counterparty: trader,
+  outcome,
+});
 
 class Entries {
   readonly all: Entry[] = [];
@@ -80,63 +95,61 @@ class Entries {
     const held = this.#balances(trader);
     const missing = ([0, 1] as const).map((outcome) => -change[outcome] - held[outcome]);
     const pairs = missing.reduce((a, b) => (a < b ? a : b));
-    if (pairs > 0n)
-      for (const outcome of [0, 1] as const) this.#rebalance('opening', trader, outcome, pairs);
-  }
-
-  /** Changes a balance and no position. */
-  move(trader: string, outcome: 0 | 1, change: bigint): void {
-    this.#rebalance('movement', trader, outcome, change);
-  }
-
-  trade(trader: string, outcome: 0 | 1, change: bigint, usdc: bigint): void {
-    const isSale = change < 0n;
-    const traded: Trade = {
-      ...{ side: isSale ? 'SELL' : 'BUY', outcomeIndex: outcome, fee: 0n },
-      ...{ shares: isSale ? -change : change, usdc: isSale ? usdc : -usdc },
-    };
-    const after = fill(this.#of(trader), traded);
-    this.#add({ kind: 'movement', trader, outcome, change, usdc: traded.usdc, after });
-  }
-
-  send(trader: string, outcome: 0 | 1, shares: bigint): Sent {
-    const { after, sent } = send(this.#of(trader), outcome, shares, this.#mark);
-    this.#add({ kind: 'movement', trader, outcome, change: -shares, usdc: 0n, after });
-    return sent;
-  }
-
-  take(trader: string, sent: Sent): void {
-    const { outcome, shares: change } = sent;
-    const after = receive(this.#of(trader), sent);
-    this.#add({ kind: 'movement', trader, outcome, change, usdc: 0n, after });
-  }
-
-  /** Shares of unknown origin have the value at the mark; what an exchange returns has cost nothing. */
-  receive(
-    trader: string,
-    { outcome, shares, isFree }: { outcome: 0 | 1; shares: bigint; isFree: boolean },
-  ): void {
-    const cost = isFree ? 0n : valueAt(this.#mark, outcome, shares);
-    this.take(trader, { outcome, shares, cost, fees: 0n, uncovered: 0n });
+    if (pairs <= 0n) return;
+    for (const outcome of [0, 1] as const) this.#rebalance('opening', only(trader, outcome), pairs);
   }
 
   /** Makes sure that the trader has so many shares. */
   open(trader: string, outcome: 0 | 1, shares: bigint): void {
     if (shares <= 0n) return;
+    const of = only(trader, outcome);
     if (this.#isResolved) {
       const missing = shares - this.#balances(trader)[outcome];
-      if (missing > 0n) this.#rebalance('opening', trader, outcome, missing);
+      if (missing > 0n) this.#rebalance('opening', of, missing);
       return;
     }
     const worth = (missing: bigint) => valueAt(this.#mark, outcome, missing);
     const { missing, ...after } = opened(this.#of(trader), outcome, shares, worth);
     if (missing === 0n) return;
-    this.#add({ kind: 'opening', trader, outcome, change: missing, usdc: 0n, after });
+    this.#add({ kind: 'opening', ...of, change: missing, usdc: worth(missing), after });
   }
 
-  #rebalance(kind: Entry['kind'], trader: string, outcome: 0 | 1, change: bigint): void {
-    const after = rebalance(this.#of(trader), outcome === 0 ? [change, 0n] : [0n, change]);
-    this.#add({ kind, trader, outcome, change, usdc: 0n, after });
+  /** Changes a balance and no position. */
+  move(of: Of, change: bigint, usdc: bigint): void {
+    this.#rebalance('movement', of, change, usdc);
+  }
+
+  trade(of: Of, change: bigint, usdc: bigint): void {
+    const traded: Trade = {
+      ...{ side: change < 0n ? 'SELL' : 'BUY', outcomeIndex: of.outcome, fee: 0n },
+      ...{ shares: change < 0n ? -change : change, usdc },
+    };
+    const after = fill(this.#of(of.trader), traded);
+    this.#add({ kind: 'movement', ...of, change, usdc, after });
+  }
+
+  send(of: Of, shares: bigint): Sent {
+    const { after, sent } = send(this.#of(of.trader), of.outcome, shares, this.#mark);
+    this.#add({ kind: 'movement', ...of, change: -shares, usdc: sent.cost, after });
+    return sent;
+  }
+
+  take(of: Of, sent: Sent): void {
+    const after = receive(this.#of(of.trader), sent);
+    this.#add({ kind: 'movement', ...of, change: sent.shares, usdc: sent.cost, after });
+  }
+
+  /** Shares of unknown origin have the value at the mark; what an exchange returns has cost nothing. */
+  receive(of: Of, shares: bigint, isFree: boolean): void {
+    const { outcome } = of;
+    const cost = isFree ? 0n : valueAt(this.#mark, outcome, shares);
+    this.take(of, { outcome, shares, cost, fees: 0n, uncovered: 0n });
+  }
+
+  #rebalance(kind: Entry['kind'], of: Of, change: bigint, usdc = 0n): void {
+    const by = of.outcome === 0 ? ([change, 0n] as const) : ([0n, change] as const);
+    const after = rebalance(this.#of(of.trader), by);
+    this.#add({ kind, ...of, change, usdc, after });
   }
 
   #balances(trader: string) {
@@ -154,3 +167,5 @@ class Entries {
     this.all.push(entry);
   }
 }
+
+const only = (trader: string, outcome: 0 | 1): Of => ({ trader, counterparty: '', outcome });

@@ -245,12 +245,13 @@ function openingOf(
     const change = shares - holding.balances[outcome];
     if (change <= 0n) return undefined;
     const after = rebalance(holding, outcome === 0 ? [change, 0n] : [0n, change]);
-    return { kind: 'opening', trader, outcome, change, usdc: 0n, after };
+    return { kind: 'opening', trader, counterparty: '', outcome, change, usdc: 0n, after };
   }
   const worth = (missing: bigint) => (usdc * missing) / shares;
   const { missing, ...after } = opened(holding, outcome, shares, worth);
   if (missing === 0n) return undefined;
-  return { kind: 'opening', trader, outcome, change: missing, usdc: 0n, after };
+  const of = { trader, counterparty: '', outcome, usdc: worth(missing) };
+  return { kind: 'opening', ...of, change: missing, after };
 }
 
 /** Sets what a trader holds, or forgets it. */
@@ -291,6 +292,7 @@ function bookingOf(
   traded: Pick<Booking, Exclude<keyof Fill, 'logIndex'>>,
   { position, realisedPnl, realisedCost }: Step,
   { event, logIndex, partition, isCovered, leg }: At,
+  counterparty = '',
 ): Booking {
   return {
     kind,
@@ -317,12 +319,15 @@ function bookingOf(
     positionFees: position.openFees,
     partition,
     leg,
+    reason: event.kind === 'movement' ? event.reason : 'none',
+    counterparty,
     isCovered,
   };
 }
 
 /** The row of a movement or an opening. */
-function entryRow({ kind, trader, outcome, change, usdc, after }: Entry, at: At): Booking {
+function entryRow(entry: Entry, at: At): Booking {
+  const { kind, trader, counterparty, outcome, change, usdc, after } = entry;
   const moved = {
     trader,
     orderHash: '',
@@ -334,7 +339,7 @@ function entryRow({ kind, trader, outcome, change, usdc, after }: Entry, at: At)
     usdc,
     fee: 0n,
   } as const;
-  return bookingOf(kind, moved, after, at);
+  return bookingOf(kind, moved, after, at, counterparty);
 }
 
 /** The row that pays out a position. */

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS bookings
     outcome_index UInt8 COMMENT 'outcome traded, or held at the settlement',
     token_id UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    usdc Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
+    usdc Int64 COMMENT 'micro-USDC without fee; payout for a settlement; paid for a split, merge, redemption or conversion; cost that moved with a transfer' CODEC(T64, ZSTD(1)),
     fee Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
     realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
     realised_cost Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
@@ -38,12 +38,16 @@ CREATE TABLE IF NOT EXISTS bookings
     position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     partition UInt8 COMMENT 'partition of the market',
     leg UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    reason Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7)
+        COMMENT 'why shares moved without a fill',
+    counterparty FixedString(20) DEFAULT unhex(counterparty_hex) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',
     is_covered Bool COMMENT 'whether movements were read in this block, so that it counts in balances',
     batch_id UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     tx_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     trader_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     order_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
+    counterparty_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree

@@ -154,6 +154,7 @@ describe('GET /v2/status', () => {
     expect(chain).toEqual({
       age_seconds_max: 30,
       final_block: 999,
+      movements_read: false,
       block_at: '1970-01-01T00:00:01.000Z',
     });
     expect(age_seconds).toBeGreaterThan(1e9);

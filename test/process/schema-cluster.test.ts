@@ -56,6 +56,7 @@ const SHARDED = [
   ...['market_bookings', 'trader_activity', 'matches', 'market_minutes', 'market_days'],
   'market_marks',
   'bookings_by_time',
+  'movements',
 ];
 const NO_TRADER = ['market_minutes', 'market_days', 'market_marks'];
 const EVERYWHERE = [

@@ -167,6 +167,7 @@ describe('the document', () => {
       '/v2/traders/{address}/hourly_stats',
       '/v2/traders/{address}/markets',
       '/v2/traders/{address}/markets/{id}/orders',
+      '/v2/traders/{address}/movements',
       '/v2/traders/{address}/pnl',
       '/v2/traders/{address}/positions',
       '/v2/traders/{address}/trades',

@@ -32,7 +32,7 @@ test('have the same after a merge', async () => {
   for (const table of [
     ...['trader_hours', 'trader_markets', 'market_traders', 'trader_market_hours'],
     ...['market_bookings', 'bookings_by_time', 'matches', 'market_minutes', 'market_days'],
-    ...['market_marks', 'trader_activity'],
+    ...['market_marks', 'trader_activity', 'movements'],
   ]) {
     await run(`OPTIMIZE TABLE ${table} FINAL`);
   }

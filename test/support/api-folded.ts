@@ -2,7 +2,7 @@
  * The application over bookings that the projector's fold makes of a seeded LEDGER, and an account of the same LEDGER
  * by the rule of the reconciliation (recompute.ts), which shares no code with the fold or the SQL.
  */
-import type { Fill, Match, Resolution } from '../../ingest/contract.ts';
+import type { Fill, LedgerEvent, Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
 import { OpenPositions } from '../../projector/fold/positions.ts';
 import { Store } from '../../projector/store.ts';
@@ -33,13 +33,17 @@ export async function startFolded(seed: number) {
   const positions = new OpenPositions();
   const events: Event[] = [];
 
-  async function add(more: readonly Event[]): Promise<void> {
+  /** Events that the account does not know, of blocks with movements. */
+  async function book(more: readonly LedgerEvent[], coversMovements = true): Promise<void> {
     const booked: BookedEvent[] = more.map((event) => ({
       blockHash: blockHash(event.blockNumber),
-      rows: positions.apply(event),
+      rows: positions.apply(event, coversMovements),
     }));
     await store.writeFacts(more.filter((event) => event.kind === 'resolution'));
     for (const batch of batchesOf(booked)) await store.writeBatch(batch);
+  }
+  async function add(more: readonly Event[]): Promise<void> {
+    await book(more, false);
     events.push(...more);
   }
   await add([...ledgerEvents({ ...LEDGER, seed })]);
@@ -51,6 +55,7 @@ export async function startFolded(seed: number) {
     client: clickhouse.client,
     events: events as readonly Event[],
     add,
+    book,
     /** Body and path of the next page of a 200. */
     async ok(path: string, init: RequestInit = {}) {
       const { body, headers, status, text } = await get(api.url + path, key, init);

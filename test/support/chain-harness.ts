@@ -149,7 +149,8 @@ export async function factsOfLedger(nats: Nats) {
   const earlier = { facts: 0, to: -1 };
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
     for (const block of range.blocks) {
-      for (const { txHash, logIndex } of block.events) {
+      for (const { kind, txHash, logIndex } of block.events) {
+        if (kind !== 'match' && kind !== 'resolution') continue;
         facts.push(`${block.number}:${txHash}:${logIndex}`);
       }
     }

@@ -28,6 +28,7 @@ const CHECKSUMS = {
       block_number, log_index, kind, block_time, outcome_index, side, shares, usdc, fee, realised_pnl,
       realised_cost, order_hash, is_taker, token_id))) AS hash FROM market_bookings FINAL`,
   bookings_by_time: `SELECT count() AS rows, toString(groupBitXor(cityHash64(*))) AS hash FROM bookings_by_time`,
+  movements: `SELECT count() AS rows, toString(groupBitXor(cityHash64(*))) AS hash FROM movements`,
   matches: `SELECT count() AS rows, toString(groupBitXor(cityHash64(*))) AS hash FROM matches FINAL`,
   market_minutes: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
       SELECT cityHash64(condition_id, minute, min(open), max(close), min(low), max(high), sum(volume),

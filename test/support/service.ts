@@ -360,16 +360,16 @@ export async function settled(of: Pick<Service, 'nats' | 'query'>, block: number
   const positions = new OpenPositions();
   let rows = 0;
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
-    for (const event of range.blocks.flatMap(({ events }) => events)) {
-      rows += positions.apply(event).length;
-    }
+    for (const { events, coversMovements } of range.blocks)
+      for (const event of events) rows += positions.apply(event, coversMovements).length;
   }
   await nats.close();
   await until(async () => {
     const [found] = await of.query<{ rows: string; open: string }>(
       `SELECT toString(count()) AS rows,
-         (SELECT toString(count()) FROM (SELECT max(position) AS held FROM market_traders
-           GROUP BY condition_id, trader) WHERE held.shares > 0) AS open FROM bookings`,
+         (SELECT toString(count()) FROM (SELECT max(position) AS held, sum(balance_0) AS zero, sum(balance_1) AS one
+           FROM market_traders GROUP BY condition_id, trader)
+          WHERE held.shares > 0 OR zero != 0 OR one != 0) AS open FROM bookings`,
     );
     const isStored =
       Number(found?.rows) === rows && Number(found?.open) === positions.openPositions();

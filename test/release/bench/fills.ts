@@ -44,6 +44,7 @@ const DATABASE = 'fillstream';
 const SETTLING = [
   ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
   ...['matches', 'market_minutes', 'market_days', 'trader_market_hours', 'bookings_by_time'],
+  'movements',
 ];
 const FACTS = 10_000;
 /** Of an insert. */
