@@ -69,8 +69,6 @@ LIMIT {most:UInt32}
 ${FEW_ROWS}`;
 }
 
-const Changes = (what: string) => z.tuple([amount(`${what} of outcome 0`), amount('of outcome 1')]);
-
 const MovementV2 = z.object({
   reason: z.enum(MOVEMENT_REASONS).meta({
     description:
@@ -78,7 +76,8 @@ const MovementV2 = z.object({
     examples: ['split'],
   }),
   market: MarketV2,
-  changes: Changes('micro-shares that came, or left if below 0,'),
+  change_0: amount('micro-shares of outcome 0 that came, or left if below 0'),
+  change_1: amount('micro-shares of outcome 1 that came, or left if below 0'),
   value: amount(
     'paid for a split, merge, redemption or conversion, or the cost that moved with the shares, micro-USD',
   ),
@@ -87,7 +86,12 @@ const MovementV2 = z.object({
     'the other wallet of a transfer, the contract of an unexplained movement, or empty',
     `0x${'5f'.repeat(20)}`,
   ),
-  opened: Changes('micro-shares that the wallet must have had before any block that was read,'),
+  opened_0: amount(
+    'micro-shares of outcome 0 that the wallet must have had before the first block',
+  ),
+  opened_1: amount(
+    'micro-shares of outcome 1 that the wallet must have had before the first block',
+  ),
   time: time('time of the block'),
   block_number: count('number of the block', 85_671_003),
   log_index: count(
@@ -101,7 +105,7 @@ const MovementV2 = z.object({
 export const traderMovementsV2 = endpoint({
   name: 'traderMovements',
   path: '/v2/traders/:address/movements',
-  summary: 'Shares of a trader that moved without a trade',
+  summary: 'Movements of shares of a trader',
   description: `Splits, merges, redemptions, conversions of negative-risk positions, transfers to and from other wallets, and whatever
 else changed the balances of a trader, newest first unless \`order=asc\`. Trades and movements add up to the balances on the chain.
 Blocks that were read with \`MOVEMENTS=off\` have none.
@@ -133,11 +137,13 @@ The order is fixed, so pages never repeat or omit a movement while others arrive
     const movements = rows.map((row) => ({
       reason: row.reason,
       market: marketOf(row.conditionId).market,
-      changes: [safeInteger(row.change0), safeInteger(row.change1)] as [number, number],
+      change_0: safeInteger(row.change0),
+      change_1: safeInteger(row.change1),
       value: safeInteger(row.value),
       realised_pnl: safeInteger(row.pnl),
       counterparty: row.counterparty === NOBODY ? '' : row.counterparty,
-      opened: [safeInteger(row.opened0), safeInteger(row.opened1)] as [number, number],
+      opened_0: safeInteger(row.opened0),
+      opened_1: safeInteger(row.opened1),
       time: isoSecond(row.at),
       block_number: safeInteger(row.block),
       log_index: row.log,

@@ -1280,7 +1280,12 @@ export type TraderMovements = {
     /** refund: an exchange returned what it did not sell; unexplained: nothing on the chain says why */
     reason: 'split' | 'merge' | 'redeem' | 'convert' | 'transfer' | 'refund' | 'unexplained';
     market: MarketListing;
-    changes: [number, number];
+
+    /** micro-shares of outcome 0 that came, or left if below 0 */
+    change_0: number;
+
+    /** micro-shares of outcome 1 that came, or left if below 0 */
+    change_1: number;
 
     /** paid for a split, merge, redemption or conversion, or the cost that moved with the shares, micro-USD */
     value: number;
@@ -1290,7 +1295,12 @@ export type TraderMovements = {
 
     /** the other wallet of a transfer, the contract of an unexplained movement, or empty */
     counterparty: string;
-    opened: [number, number];
+
+    /** micro-shares of outcome 0 that the wallet must have had before the first block */
+    opened_0: number;
+
+    /** micro-shares of outcome 1 that the wallet must have had before the first block */
+    opened_1: number;
 
     /** time of the block, ISO 8601 UTC */
     time: string;

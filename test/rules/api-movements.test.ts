@@ -65,7 +65,13 @@ const get = async (path: string): Promise<Body> => (await folded.ok(path)).body;
 const movements = async (trader: string, query = ''): Promise<Body> =>
   (await get(`/v2/traders/${trader}/movements?${query}`)).movements;
 const brief = (all: Body) =>
-  all.map((one: Body) => [one.reason, one.changes, one.value, one.opened, one.counterparty]);
+  all.map((one: Body) => [
+    one.reason,
+    [one.change_0, one.change_1],
+    one.value,
+    [one.opened_0, one.opened_1],
+    one.counterparty,
+  ]);
 
 describe('GET /v2/traders/:address/movements', () => {
   test('lists what moved, newest first, for both wallets of a transfer', async () => {
