@@ -134,22 +134,25 @@ The order is fixed, so pages never repeat or omit a movement while others arrive
       call,
       rows.map((row) => row.conditionId),
     );
-    const movements = rows.map((row) => ({
-      reason: row.reason,
-      market: marketOf(row.conditionId).market,
-      change_0: safeInteger(row.change0),
-      change_1: safeInteger(row.change1),
-      value: safeInteger(row.value),
-      realised_pnl: safeInteger(row.pnl),
-      counterparty: row.counterparty === NOBODY ? '' : row.counterparty,
-      opened_0: safeInteger(row.opened0),
-      opened_1: safeInteger(row.opened1),
-      time: isoSecond(row.at),
-      block_number: safeInteger(row.block),
-      log_index: row.log,
-      part: row.part,
-      tx_hash: row.txHash,
-    }));
+    const movements = rows.map((row) => {
+      const { market } = marketOf(row.conditionId);
+      return {
+        reason: row.reason,
+        market,
+        change_0: safeInteger(row.change0),
+        change_1: safeInteger(row.change1),
+        value: safeInteger(row.value),
+        realised_pnl: safeInteger(row.pnl),
+        counterparty: row.counterparty === NOBODY ? '' : row.counterparty,
+        opened_0: safeInteger(row.opened0),
+        opened_1: safeInteger(row.opened1),
+        time: isoSecond(row.at),
+        block_number: safeInteger(row.block),
+        log_index: row.log,
+        part: row.part,
+        tx_hash: row.txHash,
+      };
+    });
     return new Page({ movements, next_cursor }, next_cursor);
   },
 });

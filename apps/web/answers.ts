@@ -14,6 +14,7 @@ export type Positions = Api.TraderPositions;
 export type Position = Positions['positions'][number];
 export type PnlPoints = Api.TraderPnl;
 export type TraderTrades = Api.TraderTrades;
+export type TraderMovements = Api.TraderMovements;
 export type Orders = Api.TraderOrdersV1;
 export type MarketDetail = Api.Market;
 export type Market = MarketDetail['market'];

@@ -15,6 +15,7 @@ import { CardTable, type Column } from './table.tsx';
 import { useTitle } from './title.ts';
 import { TraderCalendar } from './trader-calendar.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
+import { TraderMovements } from './trader-movements.tsx';
 import { TraderPnl } from './trader-pnl.tsx';
 import { POSITIONS_READ, TraderPositions } from './trader-positions.tsx';
 import { TraderTrades } from './trader-trades.tsx';
@@ -141,7 +142,10 @@ function TraderOf({ address }: { readonly address: string }) {
         onChoose={(chosen) => settings.set({ tab: chosen })}
       />
       {tab === 'activity' ? (
-        <TraderTrades address={address} refresh={refresh} />
+        <>
+          <TraderTrades address={address} refresh={refresh} />
+          <TraderMovements address={address} refresh={refresh} />
+        </>
       ) : tab === 'performance' ? (
         <>
           <div class="section-head">

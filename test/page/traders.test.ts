@@ -9,6 +9,7 @@ import type {
   Markets,
   Trader,
   TraderHours,
+  TraderMovements,
   TraderOrdersV1,
   TraderPnl,
   TraderPositions,
@@ -305,6 +306,35 @@ test('a trader: all trades, by side and size, are those of the API; the trader i
   await page.keyboard.press('Control+k');
   const recent = page.getByRole('group', { name: 'Recent' }).getByRole('option');
   expect(await recent.first().getAttribute('href')).toBe(`/trader/${address}`);
+});
+
+test('a trader: shares that moved without a trade are those of the API', async () => {
+  const path = 'movements?limit=25';
+  const owners = await Promise.all(
+    (await stage.leaders()).map(async (address) => {
+      const of = await stage.get<TraderMovements>(`/v2/traders/${address}/${path}`);
+      return { address, count: of.movements.length };
+    }),
+  );
+  const [{ address = '' } = {}] = owners.toSorted((a, b) => b.count - a.count);
+  const watched = await stage.at(`/trader/${address}?tab=activity`);
+  const answer = await expectRows(
+    ...[watched, `/v2/traders/${address}/${path}`, '.movements', [1, 2, 3, 4]],
+    ({ movements }: TraderMovements) =>
+      movements.map(({ market, reason, change_0, change_1, value }) => [
+        market.question,
+        reason.charAt(0).toUpperCase() + reason.slice(1),
+        [
+          [change_0, market.outcome_1],
+          [change_1, market.outcome_2],
+        ]
+          .filter(([change]) => change !== 0)
+          .map(([change, outcome]) => `${money(Number(change), 2, 'always')} ${outcome}`)
+          .join(', '),
+        money(value, 2, 'negative'),
+      ]),
+  );
+  expect(answer.movements.length).toBeGreaterThan(0);
 });
 
 test('a trader: the star follows, and Following shows their tape and positions', async () => {

@@ -68,6 +68,11 @@ export async function startStillDevnet(
     async mine(blocks: number): Promise<void> {
       for (let i = 0; i < blocks; i++) await devnet.chain.rpc.call('evm_mine');
     },
+    /** Sends a transaction of any wallet, for the next block. */
+    async send(from: `0x${string}`, to: `0x${string}`, data: `0x${string}`): Promise<void> {
+      await devnet.chain.rpc.call('anvil_impersonateAccount', from);
+      await sender.send([{ from, to, data }]);
+    },
     /** Sends one match, for the next block; resolves with its transaction. */
     async trade(): Promise<string> {
       const [hash = ''] = await sender.send([(await planMatch(world, sender)).transaction]);
