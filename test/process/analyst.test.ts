@@ -22,7 +22,7 @@ const EXAMPLES = join(import.meta.dirname, '../../sql/analyst/examples');
 const NAMES = readdirSync(EXAMPLES).sort();
 
 type RawRow = {
-  readonly kind: 'fill' | 'settlement';
+  readonly kind: 'fill' | 'settlement' | 'movement';
   readonly trader: string;
   readonly condition: string;
   readonly is_taker: boolean;
@@ -116,15 +116,17 @@ describe('looking around', () => {
     expect(columns.every((row) => row.comment !== '')).toBe(true);
   });
 
-  test('shows all fills and settlements, in USDC', async () => {
+  test('shows all fills, settlements and movements, in USDC', async () => {
     const [row] = await rowsOf(
       `SELECT (SELECT count() FROM fills) AS fills, (SELECT count() FROM settlements) AS settlements,
+         (SELECT count() FROM movements) AS movements,
          (SELECT sum(realised_pnl) FROM trader_hours) AS pnl`,
     );
-    const fills = raw.filter((one) => one.kind === 'fill').length;
+    const count = (kind: RawRow['kind']) => String(raw.filter((one) => one.kind === kind).length);
     expect(row).toEqual({
-      fills: String(fills),
-      settlements: String(raw.length - fills),
+      fills: count('fill'),
+      settlements: count('settlement'),
+      movements: count('movement'),
       pnl: decimal(raw.reduce((sum, one) => sum + BigInt(one.pnl), 0n)),
     });
   });

@@ -240,6 +240,10 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
       await keeps(subject, { market }, (trade) => trade.market.id === 1005);
     }
   },
+  async reason(subject) {
+    for (const reason of ['split', 'transfer'])
+      await keeps(subject, { reason }, (one) => one.reason === reason);
+  },
   async side(subject) {
     for (const side of ['BUY', 'SELL']) await keeps(subject, { side }, (one) => one.side === side);
   },

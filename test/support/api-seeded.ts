@@ -3,7 +3,7 @@
  * starting point for tests of analytics responses.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
-import { addressOf, insertBookings, insertListings } from './api-bookings.ts';
+import { addressOf, insertBookings, insertListings, MARKETS } from './api-bookings.ts';
 import {
   ALL_FRAMES,
   balanceOf,
@@ -30,6 +30,7 @@ export async function startSeeded(start?: StartClickHouse) {
   for (let end = rows.length; end > 0; end -= 1_000) {
     await insertBookings(clickhouse.client, rows.slice(Math.max(0, end - 1_000), end), end);
   }
+  await insertMovements(clickhouse.client);
   await stopClock(clickhouse.client);
   await refreshBoards(clickhouse.client);
   const clickhouseUrl = clickhouse.url;
@@ -51,6 +52,25 @@ export async function startSeeded(start?: StartClickHouse) {
       await stores.stop();
     },
   };
+}
+
+/** Some movements of two traders. They change no position, so only their own list shows them. */
+async function insertMovements(client: ClickHouseClient) {
+  const rows = [
+    ...[3, 5].flatMap((market, at) => [
+      { trader: 3, market, block: 3 * at, reason: 'split' },
+      { trader: 3, market, block: 3 * at + 1, reason: 'transfer' },
+      { trader: 3, market, block: 3 * at + 2, reason: 'merge' },
+    ]),
+    { trader: 5, market: 3, block: 9, reason: 'split' },
+  ];
+  for (const { trader, market, block, reason } of rows) {
+    await client.command({
+      query: `INSERT INTO movements (trader, block_number, kind, reason, block_time, condition_id, side, shares, usdc)
+        VALUES (unhex('${addressOf(trader).slice(2)}'), ${block}, 'movement', '${reason}', ${NOW - 3_600 + block},
+          unhex('${MARKETS[market]?.conditionId}'), 'BUY', 5000000, 2000000)`,
+    });
+  }
 }
 
 /** Makes the views that use the engine's clock use NOW instead; the rest of their text is unchanged. */
