@@ -111,7 +111,7 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   );
 }
 
-/** What is known of a block, with its movements. */
+/** A decoded block with its movements. */
 export type FinalFacts = Omit<BlockFacts, 'events'> & { readonly events: readonly LedgerEvent[] };
 
 /** A block as it is stored in LEDGER. */

@@ -71,7 +71,7 @@ export class MarketSnapshots {
     if (this.#isSaving || number < this.#savedAt + BLOCKS) return;
     this.#isSaving = true;
     this.#savedAt = number;
-    // What is learnt meanwhile replaces the objects of this list.
+    // Later events replace these objects instead of changing them, so the list stays as of this block.
     void this.#save({ number, hash }, known.all())
       .catch((err) => this.#logger.warn({ err }, 'the snapshot of markets was not saved'))
       .finally(() => {

@@ -24,7 +24,7 @@ export type Entry = {
   readonly trader: string;
   readonly outcome: 0 | 1;
   readonly change: bigint;
-  /** What was paid for a split, merge, redemption or conversion, or the cost that moved with a transfer, micro-USDC. */
+  /** Micro-USDC: the price of a split, merge, redemption or conversion, or the cost that moves with a transfer. */
   readonly usdc: bigint;
   /** The other wallet of a transfer, or the contract of an unexplained movement; else ''. */
   readonly counterparty: string;
@@ -35,8 +35,8 @@ export type Entry = {
 const HALF: Mark = 500_000n;
 
 /**
- * Entries in their order. `holdingOf` is asked for the holding before the movement. In a resolved market nothing has a position, so
- * all but conversions, which are trades, only change balances.
+ * Entries in order. `holdingOf` returns a holding as it was before the movement. Nobody has a position in a resolved market, so
+ * there everything but a conversion, which is a trade, only changes balances.
  */
 export function entriesOf(
   movement: Movement,
@@ -56,7 +56,7 @@ export function entriesOf(
     const of = { trader, counterparty, outcome };
     if (reason === 'convert') entries.trade(of, shares, usdc);
     else if (isPair || isResolved) {
-      // What was paid for both outcomes is in the first entry.
+      // The first entry has the amount for both outcomes.
       entries.move(of, shares, paid);
       paid = 0n;
       if (reason === 'transfer') entries.move(reversed(of), -shares, 0n);

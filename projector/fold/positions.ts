@@ -87,7 +87,7 @@ export class OpenPositions {
     return this.#size + this.#markets.size > this.#most;
   }
 
-  /** Open positions in memory. */
+  /** Traders with a position or a balance, by market, in memory. */
   openPositions(): number {
     return this.#size;
   }
@@ -203,7 +203,7 @@ export class OpenPositions {
     const before = held.size;
     const open = [...held].filter(([, { position }]) => position.shares > 0n);
     market.payouts = payouts;
-    // Whoever does not redeem keeps the shares.
+    // Shares stay in the wallet until they are redeemed.
     for (const [trader, holding] of open) keep(held, trader, { ...holding, position: FLAT });
     this.#size += held.size - before;
     return open

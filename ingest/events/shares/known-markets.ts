@@ -11,7 +11,7 @@ import type { TokenPlace } from './movements.ts';
 
 const ONE = 1_000_000n;
 
-/** What is known of a market. */
+/** A market's tokens, price and payouts, as far as they are known. */
 export type KnownMarket = {
   readonly conditionId: Hash;
   /** The collateral in the ids of its tokens, and these ids, whose derivation takes 0.1 ms; undefined if they are unknown. */
