@@ -37,11 +37,11 @@ const MATCH_HASH = `cityHash64(condition_id, trader, block_number, log_index, ev
   tx_hash, outcome_index, side, shares, usdc, fee, order_hash)`;
 
 const MOVED_HASH = `cityHash64(trader, block_number, log_index, leg, toString(kind), toString(reason), block_time,
-  tx_hash, condition_id, counterparty, outcome_index, side, shares, usdc, realised_pnl)`;
+  tx_hash, condition_id, counterparty, outcome_index, side, shares, usdc, is_mark, realised_pnl)`;
 
 const TIMED_HASH = `cityHash64(block_time, block_number, log_index, kind, trader, condition_id, is_taker,
   outcome_index, shares, usdc, realised_pnl, realised_cost, position_outcome, position_shares, position_cost,
-  position_fees, leg)`;
+  position_fees, leg, side, is_covered)`;
 
 /** Without the batch, which describes how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');

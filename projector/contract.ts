@@ -39,6 +39,8 @@ export type Booking = {
   readonly reason: Movement['reason'] | 'none';
   /** The other wallet or contract; ''. */
   readonly counterparty: string;
+  /** Whether `usdc` is a value at the mark. */
+  readonly isMark: boolean;
   /** Whether movements were read in its block, so that it counts in balances. */
   readonly isCovered: boolean;
 };
@@ -76,6 +78,7 @@ const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
   leg: (row) => row.leg,
   reason: (row) => row.reason,
   counterparty_hex: (row) => row.counterparty.slice(2),
+  is_mark: (row) => row.isMark,
   is_covered: (row) => row.isCovered,
 };
 const VALUES = Object.values(COLUMNS);

@@ -45,6 +45,42 @@ AS SELECT
     toDecimal128(b.position_shares, 6) / 1000000 AS held_shares
 FROM fillstream.bookings_by_time AS b;
 
+CREATE VIEW analyst.balances
+(
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `balance_0` Decimal(38, 6) COMMENT 'shares of outcome 0, at least: those from before the first block are not known',
+    `balance_1` Decimal(38, 6) COMMENT 'the same of outcome 1',
+    `pairs` Decimal(38, 6) COMMENT 'shares of both outcomes: a pair is worth 1 USDC'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'outcome shares in each wallet, by market'
+AS SELECT
+    concat('0x', lower(hex(holder))) AS trader,
+    concat('0x', lower(hex(condition))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(condition)), 0) AS market_id,
+    toDecimal128(zero, 6) / 1000000 AS balance_0,
+    toDecimal128(one, 6) / 1000000 AS balance_1,
+    least(balance_0, balance_1) AS pairs
+FROM
+(
+    SELECT
+        t.trader AS holder,
+        t.condition_id AS condition,
+        max(t.position) AS held,
+        sum(t.balance_0) AS seen_0,
+        sum(t.balance_1) AS seen_1,
+        if(held.shares = 0, 0, if(held.outcome = 0, held.shares, -held.shares) - (seen_0 - seen_1)) AS unread,
+        greatest(0, seen_0 + greatest(0, unread)) AS zero,
+        greatest(0, seen_1 + greatest(0, -unread)) AS one
+    FROM fillstream.trader_markets AS t
+    GROUP BY
+        holder,
+        condition
+    HAVING (zero > 0) OR (one > 0)
+);
+
 CREATE VIEW analyst.fills
 (
     `time` DateTime('UTC') COMMENT 'time of the block, UTC',
@@ -410,7 +446,8 @@ CREATE VIEW analyst.movements
     `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
     `outcome_index` UInt8 COMMENT 'outcome of the shares, 0 or 1',
     `shares` Decimal(38, 6) COMMENT 'outcome shares that came, or left if below 0',
-    `usdc` Decimal(38, 6) COMMENT 'USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer; of both outcomes in the first row',
+    `usdc` Decimal(38, 6) COMMENT 'USDC paid for a split, merge, redemption or conversion, or what shares of a transfer had cost, fees included; of both outcomes in the first row',
+    `is_mark` Bool COMMENT 'whether usdc is a value at the mark of the market',
     `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised, net of fees'
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -430,6 +467,7 @@ AS SELECT
     outcome_index,
     toDecimal128(if(side = 'BUY', m.shares, -m.shares), 6) / 1000000 AS shares,
     toDecimal128(m.usdc, 6) / 1000000 AS usdc,
+    is_mark,
     toDecimal128(m.realised_pnl, 6) / 1000000 AS realised_pnl
 FROM fillstream.movements AS m;
 
@@ -871,7 +909,7 @@ CREATE TABLE fillstream.bookings
     `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
     `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement; paid for a split, merge, redemption or conversion; cost that moved with a transfer' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement; paid for a split, merge, redemption or conversion; what shares of a transfer had cost, fees included' CODEC(T64, ZSTD(1)),
     `fee` Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
     `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
     `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
@@ -883,6 +921,7 @@ CREATE TABLE fillstream.bookings
     `leg` UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
     `reason` Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7) COMMENT 'why shares moved without a fill',
     `counterparty` FixedString(20) DEFAULT unhex(counterparty_hex) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',
+    `is_mark` Bool COMMENT 'whether usdc is a value at the mark of the market',
     `is_covered` Bool COMMENT 'whether movements were read in this block, so that it counts in balances',
     `batch_id` UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
@@ -896,7 +935,7 @@ ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
-COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
+COMMENT 'every fill, settlement and movement: the source of all sums, and the checkpoint of the projector';
 
 CREATE TABLE fillstream.bookings_by_time
 (
@@ -908,6 +947,7 @@ CREATE TABLE fillstream.bookings_by_time
     `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
     `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
     `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement; BUY and SELL of a movement or an opening: shares that came or left',
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
     `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
@@ -916,13 +956,14 @@ CREATE TABLE fillstream.bookings_by_time
     `position_shares` Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
-    `leg` UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1))
+    `leg` UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1)),
+    `is_covered` Bool COMMENT 'whether movements were read in this block, so that it counts in balances'
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (block_time, block_number, log_index)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024, min_compress_block_size = 16384
-COMMENT 'every fill and settlement, by time';
+COMMENT 'every fill, settlement and movement, by time';
 
 CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_by_time
 (
@@ -934,6 +975,7 @@ CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_b
     `condition_id` FixedString(32),
     `is_taker` Bool,
     `outcome_index` UInt8,
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
     `shares` Int64,
     `usdc` Int64,
     `realised_pnl` Int64,
@@ -942,7 +984,8 @@ CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_b
     `position_shares` Int64,
     `position_cost` Int64,
     `position_fees` Int64,
-    `leg` UInt32
+    `leg` UInt32,
+    `is_covered` Bool
 )
 COMMENT 'feeds bookings_by_time'
 AS SELECT
@@ -954,6 +997,7 @@ AS SELECT
     condition_id,
     is_taker,
     outcome_index,
+    side,
     shares,
     usdc,
     realised_pnl,
@@ -962,7 +1006,8 @@ AS SELECT
     position_shares,
     position_cost,
     position_fees,
-    leg
+    leg,
+    is_covered
 FROM fillstream.bookings;
 
 CREATE TABLE fillstream.leaderboard_1d
@@ -1370,7 +1415,7 @@ ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)
 ORDER BY (condition_id, trader, block_number, log_index, kind, leg)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
-COMMENT 'every fill and settlement, by market';
+COMMENT 'fills, settlements and whatever else realised PnL, by market';
 
 CREATE MATERIALIZED VIEW fillstream.market_bookings_mv TO fillstream.market_bookings
 (
@@ -2009,7 +2054,8 @@ CREATE TABLE fillstream.movements
     `outcome_index` UInt8 COMMENT 'outcome of the shares',
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY: they came; SELL: they left',
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    `usdc` Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or what shares of a transfer had cost, fees included' CODEC(T64, ZSTD(1)),
+    `is_mark` Bool COMMENT 'whether usdc is a value at the mark of the market',
     `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1))
 )
 ENGINE = MergeTree
@@ -2035,6 +2081,7 @@ CREATE MATERIALIZED VIEW fillstream.movements_mv TO fillstream.movements
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
     `shares` Int64,
     `usdc` Int64,
+    `is_mark` Bool,
     `realised_pnl` Int64
 )
 COMMENT 'feeds movements'
@@ -2054,6 +2101,7 @@ AS SELECT
     side,
     shares,
     usdc,
+    is_mark,
     realised_pnl
 FROM fillstream.bookings
 WHERE (kind IN ('movement', 'opening')) AND (reason != 'none');

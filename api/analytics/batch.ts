@@ -10,7 +10,7 @@ import { IS_COUNTED } from './bookings.ts';
 import type { Call } from './call.ts';
 import { checksummed, safeInteger } from './format.ts';
 import { marksSql, valueSql } from './marks.ts';
-import { holdingsSql, positionTotals } from './positions.ts';
+import { holdingsSql, IS_CLOSED, positionTotals } from './positions.ts';
 import { NO_PROFILE, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
@@ -88,8 +88,8 @@ const TotalsRow = rowOf({
   fees: int('sum(open_fees)'),
   unrealised: int('sum(unrealised)'),
   realised: int('sum(realised)'),
-  closed: counted('countIf(shares = 0)'),
-  won: counted('countIf(shares = 0 AND realised > 0)'),
+  closed: counted(`countIf(${IS_CLOSED})`),
+  won: counted(`countIf(${IS_CLOSED} AND realised > 0)`),
 });
 
 const TRADERS = '{traders:Array(FixedString(20))}';

@@ -40,6 +40,14 @@ export const marketCursor = cursor({
     isUint32(seconds) ? { cursor_time: Number(seconds), cursor_condition } : undefined,
 });
 
+/** A market, by its condition id. */
+export const conditionCursor = cursor({
+  pattern: /^0x([0-9a-f]{64})$/,
+  example: `0x${'5f'.repeat(32)}`,
+  after: (row: { readonly conditionId: string }) => row.conditionId,
+  parse: ([, cursor_condition = '']) => ({ cursor_condition }),
+});
+
 /** A position or a market, by the figure that sorts it and the condition id. */
 export const positionCursor = cursor({
   pattern: /^(-?\d{1,19})-([0-9a-f]{64})$/,

@@ -1,5 +1,6 @@
 /** All analytics endpoints, in the order of the documentation. */
 import type { Endpoint } from '../http/endpoint.ts';
+import { traderAuditV2 } from './audit.ts';
 import { tradersBatch } from './batch.ts';
 import { biggestTradesV2 } from './biggest-trades.ts';
 import type { Call } from './call.ts';
@@ -37,6 +38,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   positionsV2,
   traderTradesV2,
   traderMovementsV2,
+  traderAuditV2,
   traderPnlV2,
   ordersV2,
   hourlyV2,

@@ -20,6 +20,9 @@ const HoldingRow = rowOf({
   firstAt: seconds("if(sum(fills) = 0, toDateTime(0, 'UTC'), min(first_trade_at))"),
   lastAt: seconds('max(last_trade_at)'),
   settled: count('sum(settlements)'),
+  /** Micro-shares of each outcome that were seen to come and leave. */
+  balance0: int('sum(balance_0)'),
+  balance1: int('sum(balance_1)'),
 });
 export type Holding = RowOf<typeof HoldingRow>;
 
@@ -41,6 +44,17 @@ ${FEW_ROWS}`;
     parameters: { trader: new Bytes(trader) },
     row: HoldingRow,
   });
+}
+
+/**
+ * Micro-shares that the wallet has of each outcome, at least. While the market is open, its position was read even if not all of
+ * its balances were.
+ */
+export function balancesOf({ outcome, shares, balance0, balance1 }: Holding): [bigint, bigint] {
+  const net = outcome === 0 ? shares : -shares;
+  const unread = shares === 0n ? 0n : net - (balance0 - balance1);
+  const [zero, one] = unread > 0n ? [balance0 + unread, balance1] : [balance0, balance1 - unread];
+  return [zero > 0n ? zero : 0n, one > 0n ? one : 0n];
 }
 
 /** Block of the booking with this version, `(block · 2^20 + log) · 32 + rank`. */

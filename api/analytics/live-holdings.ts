@@ -28,6 +28,8 @@ export type Change = {
   readonly isTaker: boolean;
   readonly outcome: 0 | 1;
   readonly shares: bigint;
+  /** Of the balance of `outcome`. */
+  readonly balanceChange: bigint;
   readonly usdc: bigint;
   readonly pnl: bigint;
   readonly cost: bigint;
@@ -165,7 +167,7 @@ function book(holdings: PackedHoldings, change: Change): void {
   const version = versionOf(change.block, change.log, change.rank);
   const before = holdings.find(change.conditionId);
   if (before !== undefined && before.version >= version) return;
-  const { conditionId, isFill, isSettlement, time } = change;
+  const { conditionId, isFill, isSettlement, time, outcome, balanceChange } = change;
   holdings.set({
     ...{ conditionId, version },
     ...{ outcome: change.heldOutcome, shares: change.heldShares },
@@ -176,6 +178,8 @@ function book(holdings: PackedHoldings, change: Change): void {
     firstAt: (before?.firstAt ?? 0) || (isFill ? time : 0),
     lastAt: isFill ? Math.max(before?.lastAt ?? 0, time) : (before?.lastAt ?? 0),
     settled: (before?.settled ?? 0) + (isSettlement ? 1 : 0),
+    balance0: (before?.balance0 ?? 0n) + (outcome === 0 ? balanceChange : 0n),
+    balance1: (before?.balance1 ?? 0n) + (outcome === 1 ? balanceChange : 0n),
   });
 }
 

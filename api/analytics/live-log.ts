@@ -2,7 +2,7 @@
 
 import { z } from 'zod';
 import { RANK } from '../../projector/contract.ts';
-import { IS_COUNTED } from './bookings.ts';
+import { BALANCE_CHANGE, IS_COUNTED } from './bookings.ts';
 import type { Period } from './live-cells.ts';
 import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
 import { type Reading, read } from './query.ts';
@@ -35,6 +35,7 @@ const StoredRow = rowOf({
   isTaker: boolean('is_taker'),
   outcome: outcome('outcome_index'),
   shares: int('shares'),
+  balanceChange: int(BALANCE_CHANGE),
   usdc: int('usdc'),
   heldOutcome: outcome('position_outcome'),
   heldShares: int('position_shares'),

@@ -10,8 +10,8 @@ import { isoSecond, safeInteger } from './format.ts';
 import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findMarket, MarketV2, readMarketsV2 } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
-import { count as counted, hexText, int, rowOf, seconds, typed } from './rows.ts';
-import { amount, count, text, time } from './schemas.ts';
+import { boolean, count as counted, hexText, int, rowOf, seconds, typed } from './rows.ts';
+import { amount, count, text, time, yes } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -46,6 +46,7 @@ const Row = rowOf({
   opened0: change('opening', 0),
   opened1: change('opening', 1),
   value: int("sumIf(movements.usdc, kind = 'movement')"),
+  isMark: boolean("toBool(maxIf(movements.is_mark, kind = 'movement'))"),
   pnl: int('sum(movements.realised_pnl)'),
 });
 
@@ -79,8 +80,9 @@ const MovementV2 = z.object({
   change_0: amount('micro-shares of outcome 0 that came, or left if below 0'),
   change_1: amount('micro-shares of outcome 1 that came, or left if below 0'),
   value: amount(
-    'paid for a split, merge, redemption or conversion, or the cost that moved with the shares, micro-USD',
+    'paid for a split, merge, redemption or conversion, or what the shares of a transfer had cost, fees included, micro-USD',
   ),
+  is_mark: yes('whether the value depends on the mark of the market, as in conversions'),
   realised_pnl: amount('PnL that the movement realised, net of fees, micro-USD'),
   counterparty: text(
     'the other wallet of a transfer, the contract of an unexplained movement, or empty',
@@ -142,6 +144,7 @@ The order is fixed, so pages never repeat or omit a movement while others arrive
         change_0: safeInteger(row.change0),
         change_1: safeInteger(row.change1),
         value: safeInteger(row.value),
+        is_mark: row.isMark,
         realised_pnl: safeInteger(row.pnl),
         counterparty: row.counterparty === NOBODY ? '' : row.counterparty,
         opened_0: safeInteger(row.opened0),

@@ -5,7 +5,7 @@ import { PackedRows } from './packed-rows.ts';
 /** Each a column, except the market, which is the key. */
 const COLUMNS = [
   ...(['version', 'outcome', 'shares', 'cost', 'fees', 'realised', 'realisedCost'] as const),
-  ...(['volume', 'firstAt', 'lastAt', 'settled'] as const),
+  ...(['volume', 'firstAt', 'lastAt', 'settled', 'balance0', 'balance1'] as const),
 ];
 type Column = (typeof COLUMNS)[number];
 const SHARES = COLUMNS.indexOf('shares');
@@ -128,6 +128,7 @@ export class PackedHoldings {
       ...{ fees: of('fees'), realised: of('realised'), realisedCost: of('realisedCost') },
       ...{ volume: of('volume'), firstAt: Number(of('firstAt')), lastAt: Number(of('lastAt')) },
       settled: Number(of('settled')),
+      ...{ balance0: of('balance0'), balance1: of('balance1') },
     };
   }
 }

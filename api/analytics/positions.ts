@@ -10,7 +10,7 @@ import { address, integer, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
-import type { Holding } from './holdings.ts';
+import { balancesOf, type Holding } from './holdings.ts';
 import { behindCursor, NEXT_CURSOR, pageOf } from './keyset.ts';
 import { MarketV2, marketV2, resolutionOf, unlisted, withTokens } from './market-object.ts';
 import { hasMarketWords, hasWords, marketWords, wordParameters } from './market-words.ts';
@@ -66,6 +66,7 @@ export function holdingsSql(traders: string): string {
     ${newestHeld('cost_basis')} AS cost_basis,
     ${newestHeld('open_fees')} AS open_fees,
     sum(realised_pnl) AS realised,
+    sum(realised_cost) AS released,
     if(sum(fills) = 0, toDateTime(0, 'UTC'), min(first_trade_at)) AS first_at,
     max(last_trade_at) AS last_at,
     sum(settlements) AS settled
@@ -79,6 +80,13 @@ export function holdingsSql(traders: string): string {
 /** Whether anything was traded or held: splits and merges alone only change balances. */
 const isPosition = ({ shares, settled, firstAt, realised }: Holding) =>
   shares > 0n || settled > 0 || firstAt > 0 || realised !== 0n;
+
+/** Whether shares were sold or settled, and none is left. Shares that only moved away leave a market neither won nor lost. */
+const isClosed = ({ shares, settled, realised, realisedCost }: Holding) =>
+  shares === 0n && (settled > 0 || realised !== 0n || realisedCost !== 0n);
+
+/** The same for rows of `holdingsSql`. */
+export const IS_CLOSED = '(shares = 0 AND (settled > 0 OR realised != 0 OR released != 0))';
 
 /** A holding, at the mark of its market. */
 type Valued = Holding & { readonly value: bigint; readonly unrealised: bigint };
@@ -151,14 +159,19 @@ const MARK = z
 
 const PositionV2 = z.object({
   market: MarketV2,
-  status: z.enum(['open', 'resolved', 'sold']).meta({
+  status: z.enum(['open', 'resolved', 'sold', 'moved']).meta({
     description:
-      'open: shares are held; resolved: the shares were settled; sold: all shares were sold',
+      'open: shares are held; resolved: the shares were settled; sold: all shares were sold; moved: all shares left without a sale',
     examples: ['open'],
   }),
   outcome_index: outcomeIndex('index of the outcome held, or held last'),
   outcome: text('label of the outcome', 'Yes'),
   shares: amount('micro-shares held now'),
+  balance_0: amount(
+    'micro-shares of outcome 0 in the wallet, at least: those from before the first block are not known',
+  ),
+  balance_1: amount('the same of outcome 1'),
+  pairs: amount('micro-shares that the wallet has of both outcomes: each pair is worth 1 USDC'),
   average_price: amount(
     'cost per share held now or at the settlement, without fees, micro-USD, rounded to nearest',
   ),
@@ -198,8 +211,8 @@ export const positionsV2 = endpoint({
   path: '/v2/traders/:address/positions',
   summary: 'Positions of a trader',
   description: `What a trader holds and held: shares, average price, cost, and value at the mark of the market, which is its newest final
-match, or its payout once resolved. \`totals\` cover all pages. Shares that moved without a fill of the version 2 exchange
-are not seen.
+match, or its payout once resolved. \`totals\` cover all pages. \`shares\` are the net position; the wallet may have pairs of both outcomes beside it,
+and after the resolution shares that were not redeemed.
 
 \`value\` and \`pnl\` change with every match, so an entry that moves between two pages can be repeated or omitted;
 \`limit=100\` returns 100 at once. Sorted by \`age\`, entries do not move; sorted by \`last_trade\`, they move only when they
@@ -275,7 +288,7 @@ repeated. Ties are ordered by condition id. The list of an unknown address is em
 function totalsOf(positions: readonly Valued[]) {
   const sum = (name: 'value' | 'cost' | 'fees' | 'unrealised' | 'realised') =>
     safeInteger(positions.reduce((total, position) => total + position[name], 0n));
-  const closed = positions.filter(({ shares }) => shares === 0n);
+  const closed = positions.filter(isClosed);
   return {
     value: sum('value'),
     cost_basis: sum('cost'),
@@ -327,15 +340,16 @@ function positionV2(
   const [shares, cost, fees] = isOpen
     ? [held.shares, held.cost, held.fees]
     : [settled?.shares ?? 0n, settled?.cost ?? 0n, settledFees];
+  const balances = balancesOf(held);
+  const [zero, one] = balances;
   return {
-    status: isOpen
-      ? ('open' as const)
-      : settled === undefined
-        ? ('sold' as const)
-        : ('resolved' as const),
+    status: statusOf(held, settled),
     outcome_index: outcome,
     outcome: outcomes[outcome] ?? '',
     shares: safeInteger(held.shares),
+    balance_0: safeInteger(zero),
+    balance_1: safeInteger(one),
+    pairs: safeInteger(zero < one ? zero : one),
     average_price: safeInteger(price(cost, shares)),
     average_price_with_fees: safeInteger(price(cost + fees, shares)),
     cost_basis: safeInteger(held.cost),
@@ -360,6 +374,15 @@ function positionV2(
     settled_fees: safeInteger(settledFees),
     payout: safeInteger(settled?.payout ?? 0n),
   };
+}
+
+function statusOf(
+  held: Holding,
+  settled: Settled | undefined,
+): z.input<typeof PositionV2>['status'] {
+  if (held.shares > 0n) return 'open';
+  if (settled !== undefined) return 'resolved';
+  return isClosed(held) ? 'sold' : 'moved';
 }
 
 /** A sale of everything is a purchase of the other outcome, which the position then names. */

@@ -42,6 +42,8 @@ import type {
   Telemetry,
   Tiers,
   Trader,
+  TraderAudit,
+  TraderAuditQuery,
   TraderHours,
   TraderHoursQuery,
   TraderHoursQueryV1,
@@ -145,8 +147,8 @@ export class Endpoints {
    * `GET /v2/traders/:address/positions`
    *
    * What a trader holds and held: shares, average price, cost, and value at the mark of the market, which is its newest final
-   * match, or its payout once resolved. `totals` cover all pages. Shares that moved without a fill of the version 2 exchange
-   * are not seen.
+   * match, or its payout once resolved. `totals` cover all pages. `shares` are the net position; the wallet may have pairs of both outcomes beside it,
+   * and after the resolution shares that were not redeemed.
    *
    * `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted;
    * `limit=100` returns 100 at once. Sorted by `age`, entries do not move; sorted by `last_trade`, they move only when they
@@ -192,6 +194,23 @@ export class Endpoints {
     options?: CallOptions,
   ): List<TraderMovements, TraderMovements['movements'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/movements`, 'movements', query, options);
+  }
+
+  /**
+   * `GET /v2/traders/:address/audit`
+   *
+   * For each market of a trader, everything that came and left: trades, splits, merges, redemptions, conversions, and
+   * transfers with the cost that they carry. `cash` can be compared with the trader's payments, the balances with the contract, and
+   * `difference` says whether both explain the PnL. [The rules](/docs/pnl#shares-that-move-without-a-fill).
+   *
+   * Markets are ordered by condition id, so pages never repeat or omit one. The list of an unknown address is empty.
+   */
+  traderAudit(
+    address: string,
+    query: TraderAuditQuery = {},
+    options?: CallOptions,
+  ): List<TraderAudit, TraderAudit['markets'][number]> {
+    return this.http.list(`/v2/traders/${segment(address)}/audit`, 'markets', query, options);
   }
 
   /**

@@ -122,6 +122,19 @@ export const PARAMETERS = {
       examples: ['85671000-12-0'],
     },
   },
+  traderAudit: {
+    market: {
+      type: 'string',
+      pattern: '^0[xX][0-9a-fA-F]{64}$|^[a-z0-9][a-z0-9_-]{0,199}$',
+      examples: ['2182202'],
+    },
+    limit: { type: 'integer', minimum: 1, maximum: 100, default: 20 },
+    cursor: {
+      type: 'string',
+      pattern: '^0x([0-9a-f]{64})$',
+      examples: ['0x5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f'],
+    },
+  },
   traderPnl: {
     interval: { type: 'string', enum: ['1h', '1d'], default: '1h' },
     from: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },

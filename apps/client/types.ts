@@ -1126,8 +1126,8 @@ export type TraderPositions = {
   positions: {
     market: MarketListing;
 
-    /** open: shares are held; resolved: the shares were settled; sold: all shares were sold */
-    status: 'open' | 'resolved' | 'sold';
+    /** open: shares are held; resolved: the shares were settled; sold: all shares were sold; moved: all shares left without a sale */
+    status: 'open' | 'resolved' | 'sold' | 'moved';
 
     /** index of the outcome held, or held last */
     outcome_index: number;
@@ -1137,6 +1137,15 @@ export type TraderPositions = {
 
     /** micro-shares held now */
     shares: number;
+
+    /** micro-shares of outcome 0 in the wallet, at least: those from before the first block are not known */
+    balance_0: number;
+
+    /** the same of outcome 1 */
+    balance_1: number;
+
+    /** micro-shares that the wallet has of both outcomes: each pair is worth 1 USDC */
+    pairs: number;
 
     /** cost per share held now or at the settlement, without fees, micro-USD, rounded to nearest */
     average_price: number;
@@ -1287,8 +1296,11 @@ export type TraderMovements = {
     /** micro-shares of outcome 1 that came, or left if below 0 */
     change_1: number;
 
-    /** paid for a split, merge, redemption or conversion, or the cost that moved with the shares, micro-USD */
+    /** paid for a split, merge, redemption or conversion, or what the shares of a transfer had cost, fees included, micro-USD */
     value: number;
+
+    /** whether the value depends on the mark of the market, as in conversions */
+    is_mark: boolean;
 
     /** PnL that the movement realised, net of fees, micro-USD */
     realised_pnl: number;
@@ -1316,6 +1328,78 @@ export type TraderMovements = {
 
     /** transaction */
     tx_hash: string;
+  }[];
+
+  /** `cursor` of the next page; empty on the last page */
+  next_cursor: string;
+};
+
+export type TraderAudit = {
+  markets: {
+    market: MarketListing;
+
+    /** fills of the trader, as maker and as taker */
+    fills: number;
+
+    /** movements of shares without a fill */
+    movements: number;
+
+    /** paid for purchases, without fees, micro-USD */
+    bought: number;
+
+    /** received for sales, without fees, micro-USD */
+    sold: number;
+
+    /** fees of the fills, micro-USD */
+    fees: number;
+
+    /** paid for splits, micro-USD */
+    split: number;
+
+    /** received for merges, micro-USD */
+    merged: number;
+
+    /** received for redemptions, micro-USD */
+    redeemed: number;
+
+    /** received for conversions, micro-USD; below 0: paid in this market */
+    converted: number;
+
+    /** sold − bought − fees − split + merged + redeemed + converted, micro-USD */
+    cash: number;
+
+    /** what shares that came from other wallets had cost, with fees, micro-USD */
+    received: number;
+
+    /** what shares that left to other wallets had cost, with fees, micro-USD */
+    sent: number;
+
+    /** what shares from before the first block count, micro-USD */
+    opened: number;
+
+    /** realised PnL, net of fees, micro-USD */
+    realised_pnl: number;
+
+    /** paid for the position, without fees, micro-USD */
+    cost_basis: number;
+
+    /** fees of the position, micro-USD */
+    open_fees: number;
+
+    /** micro-shares of outcome 0 by fills and movements */
+    balance_0: number;
+
+    /** micro-shares of outcome 1 by fills and movements */
+    balance_1: number;
+
+    /** pairs of both outcomes at 1 USDC, or once the market is resolved the payout of all shares that were not redeemed, micro-USD */
+    in_wallet: number;
+
+    /** cash − (realised_pnl − cost_basis − open_fees − in_wallet + received + opened − sent), micro-USD: 0, or a few units if the payout is a fraction; null if trades were read without movements */
+    difference: number | null;
+
+    /** opening: shares from before the first block; mark: movements were valued at the mark; unexplained: shares moved for no known reason; not_covered: trades were read without movements */
+    flags: ('opening' | 'mark' | 'unexplained' | 'not_covered')[];
   }[];
 
   /** `cursor` of the next page; empty on the last page */
@@ -2362,6 +2446,17 @@ export type TraderMovementsQuery = {
   order?: 'asc' | 'desc' | undefined;
 
   /** maximum movements per page; 1 to 1000; default: 100 */
+  limit?: number | undefined;
+
+  /** cursor from the `Link` header or `next_cursor` of the previous page */
+  cursor?: string | undefined;
+};
+
+export type TraderAuditQuery = {
+  /** only this market: its id, condition id or slug */
+  market?: string | undefined;
+
+  /** maximum markets per page; 1 to 100; default: 20 */
   limit?: number | undefined;
 
   /** cursor from the `Link` header or `next_cursor` of the previous page */

@@ -148,11 +148,13 @@ function Count({ of: { total_count, totals } }: { readonly of: Positions }) {
   );
 }
 
+const ENDED = { sold: 'Sold', moved: 'Moved away' } as const;
+
 function State({ of: { market, outcome, status } }: { readonly of: Position }) {
   if (status === 'open') return <span class="badge open">Holds {outcome}</span>;
   return (
     <span class="badge">
-      {status === 'sold' ? 'Sold' : `Won by ${market.winning_outcome || 'none'}`}
+      {status === 'resolved' ? `Won by ${market.winning_outcome || 'none'}` : ENDED[status]}
     </span>
   );
 }

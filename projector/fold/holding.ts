@@ -32,7 +32,7 @@ export type Sent = {
   /** What the receiver takes over: cost of the covered part, and the value at the mark of the rest. */
   readonly cost: bigint;
   readonly fees: bigint;
-  /** Shares that came from pairs, whose value at the mark is part of `cost`. */
+  /** Shares without a cost of their own, as those from pairs, whose value at the mark is part of `cost`. */
   readonly uncovered: bigint;
 };
 

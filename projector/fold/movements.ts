@@ -24,8 +24,10 @@ export type Entry = {
   readonly trader: string;
   readonly outcome: 0 | 1;
   readonly change: bigint;
-  /** Micro-USDC: the price of a split, merge, redemption or conversion, or the cost that moves with a transfer. */
+  /** Micro-USDC: the price of a split, merge, redemption or conversion, or what shares had cost, fees included. */
   readonly usdc: bigint;
+  /** Whether `usdc` depends on the mark. */
+  readonly isMark: boolean;
   /** The other wallet of a transfer, or the contract of an unexplained movement; else ''. */
   readonly counterparty: string;
   readonly after: Step & Holding;
@@ -36,7 +38,7 @@ const HALF: Mark = 500_000n;
 
 /**
  * Entries in order. `holdingOf` returns a holding as it was before the movement. Nobody has a position in a resolved market, so
- * there everything but a conversion, which is a trade, only changes balances.
+ * there only trades change one: conversions and refunds. Everything else changes balances, and shares count their payout.
  */
 export function entriesOf(
   movement: Movement,
@@ -55,11 +57,14 @@ export function entriesOf(
     if (shares === 0n) continue;
     const of = { trader, counterparty, outcome };
     if (reason === 'convert') entries.trade(of, shares, usdc);
-    else if (isPair || isResolved) {
+    else if (isPair) {
       // The first entry has the amount for both outcomes.
       entries.move(of, shares, paid);
       paid = 0n;
-      if (reason === 'transfer') entries.move(reversed(of), -shares, 0n);
+    } else if (isResolved && reason !== 'refund') {
+      const payout = entries.worth(outcome, shares < 0n ? -shares : shares);
+      entries.move(of, shares, payout);
+      if (reason === 'transfer') entries.move(reversed(of), -shares, payout);
     } else if (shares > 0n) entries.receive(of, shares, reason === 'refund');
     else {
       const sent = entries.send(of, -shares);
@@ -96,7 +101,8 @@ class Entries {
     const missing = ([0, 1] as const).map((outcome) => -change[outcome] - held[outcome]);
     const pairs = missing.reduce((a, b) => (a < b ? a : b));
     if (pairs <= 0n) return;
-    for (const outcome of [0, 1] as const) this.#rebalance('opening', only(trader, outcome), pairs);
+    this.#rebalance('opening', only(trader, 0), pairs, pairs);
+    this.#rebalance('opening', only(trader, 1), pairs, 0n);
   }
 
   /** Makes sure that the trader has so many shares. */
@@ -105,13 +111,19 @@ class Entries {
     const of = only(trader, outcome);
     if (this.#isResolved) {
       const missing = shares - this.#balances(trader)[outcome];
-      if (missing > 0n) this.#rebalance('opening', of, missing);
+      if (missing > 0n) this.#rebalance('opening', of, missing, this.worth(outcome, missing));
       return;
     }
-    const worth = (missing: bigint) => valueAt(this.#mark, outcome, missing);
+    const worth = (missing: bigint) => this.worth(outcome, missing);
     const { missing, ...after } = opened(this.#of(trader), outcome, shares, worth);
     if (missing === 0n) return;
-    this.#add({ kind: 'opening', ...of, change: missing, usdc: worth(missing), after });
+    const usdc = worth(missing);
+    this.#add({ kind: 'opening', ...of, change: missing, usdc, isMark: true, after });
+  }
+
+  /** Value at the mark, which is the payout once the market is resolved. */
+  worth(outcome: 0 | 1, shares: bigint): bigint {
+    return valueAt(this.#mark, outcome, shares);
   }
 
   /** Changes a balance and no position. */
@@ -125,31 +137,31 @@ class Entries {
       ...{ shares: change < 0n ? -change : change, usdc },
     };
     const after = fill(this.#of(of.trader), traded);
-    this.#add({ kind: 'movement', ...of, change, usdc, after });
+    this.#add({ kind: 'movement', ...of, change, usdc, isMark: true, after });
   }
 
   send(of: Of, shares: bigint): Sent {
     const { after, sent } = send(this.#of(of.trader), of.outcome, shares, this.#mark);
-    this.#add({ kind: 'movement', ...of, change: -shares, usdc: sent.cost, after });
+    this.#add({ kind: 'movement', ...of, change: -shares, ...carried(sent), after });
     return sent;
   }
 
   take(of: Of, sent: Sent): void {
     const after = receive(this.#of(of.trader), sent);
-    this.#add({ kind: 'movement', ...of, change: sent.shares, usdc: sent.cost, after });
+    this.#add({ kind: 'movement', ...of, change: sent.shares, ...carried(sent), after });
   }
 
   /** Shares of unknown origin have the value at the mark; what an exchange returns has cost nothing. */
   receive(of: Of, shares: bigint, isFree: boolean): void {
     const { outcome } = of;
-    const cost = isFree ? 0n : valueAt(this.#mark, outcome, shares);
-    this.take(of, { outcome, shares, cost, fees: 0n, uncovered: 0n });
+    const cost = isFree ? 0n : this.worth(outcome, shares);
+    this.take(of, { outcome, shares, cost, fees: 0n, uncovered: isFree ? 0n : shares });
   }
 
-  #rebalance(kind: Entry['kind'], of: Of, change: bigint, usdc = 0n): void {
+  #rebalance(kind: Entry['kind'], of: Of, change: bigint, usdc: bigint): void {
     const by = of.outcome === 0 ? ([change, 0n] as const) : ([0n, change] as const);
     const after = rebalance(this.#of(of.trader), by);
-    this.#add({ kind, ...of, change, usdc, after });
+    this.#add({ kind, ...of, change, usdc, isMark: false, after });
   }
 
   #balances(trader: string) {
@@ -167,5 +179,10 @@ class Entries {
     this.all.push(entry);
   }
 }
+
+const carried = ({ cost, fees, uncovered }: Sent) => ({
+  usdc: cost + fees,
+  isMark: uncovered > 0n,
+});
 
 const only = (trader: string, outcome: 0 | 1): Of => ({ trader, counterparty: '', outcome });

@@ -158,7 +158,7 @@ export class OpenPositions {
       const at = { event: match, ...of, logIndex };
       let holding = held.get(trader) ?? NOTHING_HELD;
       if (of.isCovered) {
-        const opening = openingOf(holding, fill, payouts !== undefined);
+        const opening = openingOf(holding, fill, payouts);
         if (opening !== undefined) {
           holding = opening.after;
           rows.push(entryRow(opening, { ...at, leg: rows.length }));
@@ -238,20 +238,21 @@ type At = Covered & {
 function openingOf(
   holding: Holding,
   { side, outcomeIndex: outcome, shares, usdc, trader }: Fill,
-  isResolved: boolean,
+  payouts: Payouts | undefined,
 ): Entry | undefined {
   if (side === 'BUY' || shares === 0n) return undefined;
-  if (isResolved) {
+  const of = { kind: 'opening', trader, counterparty: '', outcome, isMark: false } as const;
+  if (payouts !== undefined) {
     const change = shares - holding.balances[outcome];
     if (change <= 0n) return undefined;
     const after = rebalance(holding, outcome === 0 ? [change, 0n] : [0n, change]);
-    return { kind: 'opening', trader, counterparty: '', outcome, change, usdc: 0n, after };
+    const payout = (change * payouts[outcome]) / (payouts[0] + payouts[1]);
+    return { ...of, change, usdc: payout, after };
   }
   const worth = (missing: bigint) => (usdc * missing) / shares;
   const { missing, ...after } = opened(holding, outcome, shares, worth);
   if (missing === 0n) return undefined;
-  const of = { trader, counterparty: '', outcome, usdc: worth(missing) };
-  return { kind: 'opening', ...of, change: missing, after };
+  return { ...of, change: missing, usdc: worth(missing), after };
 }
 
 /** Sets what a trader holds, or forgets it. */
@@ -286,13 +287,15 @@ export function isAfter(place: Place, last: Place | undefined): boolean {
   );
 }
 
+const NOT_MOVED = { counterparty: '', isMark: false };
+
 // Lists every field, because spreading objects halves the speed of the fold.
 function bookingOf(
   kind: Booking['kind'],
   traded: Pick<Booking, Exclude<keyof Fill, 'logIndex'>>,
   { position, realisedPnl, realisedCost }: Step,
   { event, logIndex, partition, isCovered, leg }: At,
-  counterparty = '',
+  { counterparty, isMark }: Pick<Booking, 'counterparty' | 'isMark'> = NOT_MOVED,
 ): Booking {
   return {
     kind,
@@ -319,15 +322,16 @@ function bookingOf(
     positionFees: position.openFees,
     partition,
     leg,
-    reason: event.kind === 'movement' ? event.reason : 'none',
+    reason: event.kind === 'movement' && kind !== 'settlement' ? event.reason : 'none',
     counterparty,
+    isMark,
     isCovered,
   };
 }
 
 /** The row of a movement or an opening. */
 function entryRow(entry: Entry, at: At): Booking {
-  const { kind, trader, counterparty, outcome, change, usdc, after } = entry;
+  const { kind, trader, outcome, change, usdc, after } = entry;
   const moved = {
     trader,
     orderHash: '',
@@ -339,7 +343,7 @@ function entryRow(entry: Entry, at: At): Booking {
     usdc,
     fee: 0n,
   } as const;
-  return bookingOf(kind, moved, after, at, counterparty);
+  return bookingOf(kind, moved, after, at, entry);
 }
 
 /** The row that pays out a position. */

@@ -1,5 +1,5 @@
--- One row per trader and event that changes their position: a fill, or the settlement of an open
--- position when its market resolves. The only source of every aggregate, and part of the projector's
+-- One row per trader and event that changes what they hold: a fill, the settlement of an open
+-- position when its market resolves, or shares that move without a fill. The only source of every aggregate, and part of the projector's
 -- checkpoint: fills and settlements share the table so that one insert is one checkpoint.
 -- Serves: a trader's fills in one market and a trader's exact windows (primary key); batch healing.
 -- ORDER BY trader first, because every raw read except the leaderboard's is of one trader. kind comes
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS bookings
     outcome_index UInt8 COMMENT 'outcome traded, or held at the settlement',
     token_id UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    usdc Int64 COMMENT 'micro-USDC without fee; payout for a settlement; paid for a split, merge, redemption or conversion; cost that moved with a transfer' CODEC(T64, ZSTD(1)),
+    usdc Int64 COMMENT 'micro-USDC without fee; payout for a settlement; paid for a split, merge, redemption or conversion; what shares of a transfer had cost, fees included' CODEC(T64, ZSTD(1)),
     fee Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
     realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
     realised_cost Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS bookings
     reason Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7)
         COMMENT 'why shares moved without a fill',
     counterparty FixedString(20) DEFAULT unhex(counterparty_hex) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',
+    is_mark Bool COMMENT 'whether usdc is a value at the mark of the market',
     is_covered Bool COMMENT 'whether movements were read in this block, so that it counts in balances',
     batch_id UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     tx_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
@@ -56,4 +57,4 @@ ORDER BY (trader, condition_id, block_number, log_index, kind)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
-COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
+COMMENT 'every fill, settlement and movement: the source of all sums, and the checkpoint of the projector';

@@ -33,7 +33,7 @@ ORDER BY (condition_id, trader, block_number, log_index, kind, leg)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 256,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
-COMMENT 'every fill and settlement, by market';
+COMMENT 'fills, settlements and whatever else realised PnL, by market';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS market_bookings_mv TO market_bookings
 COMMENT 'feeds market_bookings'

@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS bookings_by_time
     condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes' CODEC(ZSTD(1)),
     is_taker Bool COMMENT 'true for the taker of its match; false for a settlement',
     outcome_index UInt8 COMMENT 'outcome traded, or held at the settlement',
+    side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement; BUY and SELL of a movement or an opening: shares that came or left',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     usdc Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
     realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
@@ -22,14 +23,15 @@ CREATE TABLE IF NOT EXISTS bookings_by_time
     position_shares Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     position_cost Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
-    leg UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1))
+    leg UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1)),
+    is_covered Bool COMMENT 'whether movements were read in this block, so that it counts in balances'
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (block_time, block_number, log_index)
 SETTINGS non_replicated_deduplication_window = 10000, index_granularity = 1024,
     min_compress_block_size = 16384
-COMMENT 'every fill and settlement, by time';
+COMMENT 'every fill, settlement and movement, by time';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS bookings_by_time_mv TO bookings_by_time
 COMMENT 'feeds bookings_by_time'
@@ -43,6 +45,7 @@ SELECT
     condition_id,
     is_taker,
     outcome_index,
+    side,
     shares,
     usdc,
     realised_pnl,
@@ -51,5 +54,6 @@ SELECT
     position_shares,
     position_cost,
     position_fees,
-    leg
+    leg,
+    is_covered
 FROM bookings;

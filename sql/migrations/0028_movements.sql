@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS movements
     outcome_index UInt8 COMMENT 'outcome of the shares',
     side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY: they came; SELL: they left',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    usdc Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer' CODEC(T64, ZSTD(1)),
+    usdc Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or what shares of a transfer had cost, fees included' CODEC(T64, ZSTD(1)),
+    is_mark Bool COMMENT 'whether usdc is a value at the mark of the market',
     realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1))
 )
 ENGINE = MergeTree
@@ -49,6 +50,7 @@ SELECT
     side,
     shares,
     usdc,
+    is_mark,
     realised_pnl
 FROM bookings
 WHERE kind IN ('movement', 'opening') AND reason != 'none';

@@ -103,8 +103,8 @@ describe('looking around', () => {
       "SELECT name, comment FROM system.tables WHERE database = 'analyst' ORDER BY name",
     );
     expect(tables.map((row) => row.name)).toEqual([
-      ...['activity', 'fills', 'holders', 'leaderboards', 'market_stats', 'markets', 'movements'],
-      'positions',
+      ...['activity', 'balances', 'fills', 'holders', 'leaderboards', 'market_stats', 'markets'],
+      ...['movements', 'positions'],
       ...['prices_1m', 'settlements', 'trader_days', 'trader_hours', 'traders', 'trades'],
     ]);
     expect(tables.every((row) => row.comment !== '')).toBe(true);

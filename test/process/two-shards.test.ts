@@ -34,6 +34,7 @@ const PATHS = [
   ...['interval=1h', 'interval=1d'].map((query) => `/v2/traders/${TRADER}/pnl?${query}`),
   ...[`/v2/traders/${TRADER}/trades`, `/v2/traders/${TRADER}/trades?market=1005&side=BUY`],
   ...[`/v2/traders/${TRADER}/movements`, `/v2/traders/${TRADER}/movements?limit=2&order=asc`],
+  ...[`/v2/traders/${TRADER}/audit`, `/v2/traders/${TRADER}/audit?limit=2`],
   ...['status=all', 'status=all&sort_by=change_24h', 'tag=crypto', 'status=all&q=question'].map(
     (query) => `/v2/markets?${query}`,
   ),

@@ -13,6 +13,9 @@ const [ALICE, BOB, MAKER, TAKER] = [900, 901, 902, 903].map(traderAddress) as [
   Fill['trader'],
 ];
 const MARKET = conditionId(9_000);
+/** Its market is not resolved. */
+const OPEN = conditionId(9_001);
+const [MOVER, KEEPER] = [904, 905].map(traderAddress) as [Fill['trader'], Fill['trader']];
 const TX = `0x${'ab'.repeat(32)}` as const;
 
 let folded: Folded;
@@ -41,6 +44,17 @@ function minted(block: number): Match {
   return { kind: 'match', ...at(block), logIndex: 3, exchange, fills: [maker, fill] };
 }
 
+/** The same in another market, with another taker of a match. */
+function inMarket<Event extends Match | Movement>(
+  conditionId: Match['conditionId'],
+  event: Event,
+  taker = TAKER,
+): Event {
+  if (event.kind === 'movement') return { ...event, conditionId };
+  const fills = event.fills.map((fill) => (fill.isTaker ? { ...fill, trader: taker } : fill));
+  return { ...event, conditionId, fills };
+}
+
 function movement(block: number, of: Partial<Movement>): Movement {
   return {
     ...{ kind: 'movement', ...at(block), logIndex: 5, part: 0, reason: 'split', trader: ALICE },
@@ -49,6 +63,17 @@ function movement(block: number, of: Partial<Movement>): Movement {
 }
 
 const EVENTS: readonly LedgerEvent[] = [
+  inMarket(OPEN, minted(0), MOVER),
+  inMarket(
+    OPEN,
+    movement(1, {
+      reason: 'transfer',
+      trader: MOVER,
+      counterparty: KEEPER,
+      change: [-10n * M, 0n],
+    }),
+  ),
+  inMarket(OPEN, movement(2, { trader: KEEPER, change: [2n * M, 2n * M], usdc: -2n * M })),
   minted(0),
   movement(1, { reason: 'split', change: [10n * M, 10n * M], usdc: -10n * M }),
   movement(2, { reason: 'transfer', change: [-4n * M, 0n], counterparty: BOB }),
@@ -132,6 +157,20 @@ describe('positions', () => {
     expect(await position(BOB)).toMatchObject([{ status: 'resolved', settled_shares: 4e6 }]);
   });
 
+  test('show what is in the wallet, and where shares only left', async () => {
+    // Five of ten pairs were merged or sent, and one of outcome 1 came.
+    expect(await position(ALICE)).toMatchObject([{ balance_0: 0, balance_1: 5e6, pairs: 0 }]);
+    expect(await position(TAKER)).toMatchObject([{ balance_0: 10e6, balance_1: 0, pairs: 0 }]);
+    expect(await position(MOVER)).toMatchObject([
+      { status: 'moved', balance_0: 0, balance_1: 0, realised_pnl: 0 },
+    ]);
+    const { totals } = await get(`/v2/traders/${MOVER}/positions?status=all`);
+    expect(totals).toMatchObject({ closed_count: 0, closed_won_count: 0 });
+    const [held] = await position(KEEPER);
+    expect(held).toMatchObject({ status: 'open', shares: 10e6, balance_0: 12e6, balance_1: 2e6 });
+    expect(held.pairs).toBe(2e6);
+  });
+
   test('of wallets that only traded are those of trades', async () => {
     const [taker] = await position(TAKER);
     expect(taker).toMatchObject({ realised_pnl: 7_000_000, settled_shares: 10e6 });
@@ -140,5 +179,44 @@ describe('positions', () => {
   test('of the market, traders are those with a trade or a settlement', async () => {
     const { total_traders } = await get(`/v2/markets/${MARKET}`);
     expect(total_traders).toBe(4);
+  });
+});
+
+describe('GET /v2/traders/:address/audit', () => {
+  const audit = async (trader: string, query = ''): Promise<Body> =>
+    (await get(`/v2/traders/${trader}/audit?${query}`)).markets;
+
+  test('adds up what came and left, and says what it depends on', async () => {
+    expect(await audit(ALICE)).toMatchObject([
+      {
+        ...{ fills: 0, movements: 4, bought: 0, sold: 0, fees: 0, split: 10e6, merged: 6e6 },
+        ...{ redeemed: 0, converted: 0, cash: -4e6, received: 700_000, sent: 1_200_000, opened: 0 },
+        ...{ realised_pnl: -3_500_000, cost_basis: 0, open_fees: 0, balance_0: 0, balance_1: 5e6 },
+        ...{ in_wallet: 0, difference: 0, flags: ['mark'] },
+      },
+    ]);
+    expect(await audit(BOB)).toMatchObject([
+      { redeemed: 4e6, cash: 4e6, opened: 700_000, difference: 0, flags: ['opening', 'mark'] },
+    ]);
+    expect(await audit(KEEPER)).toMatchObject([
+      { cash: -2e6, received: 3e6, cost_basis: 3e6, in_wallet: 2e6, difference: 0, flags: [] },
+    ]);
+  });
+
+  test('has every market of a trader once in pages of any size, and says where movements were not read', async () => {
+    const all = await audit(traderAddress(0), 'limit=100');
+    expect(all.length).toBeGreaterThan(20);
+    const paged: Body[] = [];
+    let next: string | undefined = `/v2/traders/${traderAddress(0)}/audit?limit=7`;
+    while (next !== undefined) {
+      const page: Body = await folded.ok(next);
+      paged.push(...page.body.markets);
+      next = page.next;
+    }
+    expect(paged).toEqual(all);
+    const [first] = all;
+    expect(first).toMatchObject({ difference: null, flags: ['not_covered'] });
+    expect(await audit(traderAddress(0), `market=${first.market.condition_id}`)).toEqual([first]);
+    expect(await audit(traderAddress(8_000))).toEqual([]);
   });
 });

@@ -164,6 +164,7 @@ describe('the document', () => {
       '/v2/tiers',
       '/v2/traders/batch',
       '/v2/traders/{address}',
+      '/v2/traders/{address}/audit',
       '/v2/traders/{address}/hourly_stats',
       '/v2/traders/{address}/markets',
       '/v2/traders/{address}/markets/{id}/orders',

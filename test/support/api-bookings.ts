@@ -128,6 +128,8 @@ export async function insertBookings(
       ...heldAfter(row),
       partition: 0,
       leg: 0,
+      // So that balances of some blocks count.
+      is_covered: row.block % 2 === 0,
       batch_id: batch,
     })),
     columns: COLUMNS,
@@ -149,7 +151,7 @@ const COLUMNS: [string, ...string[]] = [
   ...['tx_hash_hex', 'condition_id_hex', 'trader_hex', 'order_hash_hex', 'is_taker', 'side'],
   ...['outcome_index', 'token_id', 'shares', 'usdc', 'fee', 'realised_pnl', 'realised_cost'],
   ...['position_outcome', 'position_shares', 'position_cost', 'position_fees', 'partition'],
-  ...['leg', 'batch_id'],
+  ...['leg', 'is_covered', 'batch_id'],
 ];
 
 export function orderHashOf(row: Booking): string {

@@ -11,6 +11,7 @@ import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
 import { OpenPositions, type StoredMarket } from '../../projector/fold/positions.ts';
 import { blockHash, ledgerEvents, traderAddress } from '../support/ledger-generator.ts';
 import { at, flat, type Holding, payOut, trade } from '../support/recompute.ts';
+import { runs } from './fixtures.ts';
 
 /** An event, and whether movements were read in its block. */
 type Event = { readonly event: LedgerEvent; readonly isCovered: boolean };
@@ -221,6 +222,34 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
+  test('cash, payouts and what is left in the wallet explain the PnL after any event', () => {
+    const all = fc
+      .tuple(trading, fc.infiniteStream(moved))
+      .map(([list, movements]) => consistent(list, movements));
+    const audited = fc.property(all, (list) => {
+      const positions = new OpenPositions();
+      const audits = new Map<string, Audit>();
+      const payouts = new Map<string, Payouts>();
+      for (const event of list) {
+        const { conditionId } = event;
+        if (event.kind === 'resolution') payouts.set(conditionId, event.payouts);
+        for (const row of positions.apply(event, true))
+          enter(at(audits, `${row.trader} ${conditionId}`, newAudit), row);
+        for (const [key, audit] of audits) {
+          if (!key.endsWith(conditionId)) continue;
+          const of = payouts.get(conditionId);
+          const difference = audit.cash - explained(audit, of);
+          // Half a micro-unit is lost by each row that is paid half.
+          const isExact = of === undefined || of[0] * of[1] === 0n;
+          const most = isExact ? 0n : BigInt(audit.rows);
+          expect(difference <= most && -difference <= most, `${key}: ${difference}`).toBe(true);
+        }
+      }
+    });
+    // 120 matches and as many movements at most.
+    fc.assert(audited, { numRuns: runs(1_000) });
+  });
+
   test('every PnL, cost and position equals the account of the reconciliation', () => {
     fc.assert(
       fc.property(trading, (list) => {
@@ -257,6 +286,66 @@ describe('the fold of any LEDGER', () => {
     );
   });
 });
+
+type Payouts = readonly [bigint, bigint];
+type Audit = {
+  /** Paid and received, micro-USDC. */
+  cash: bigint;
+  /** Cost that came with shares, less what left. */
+  carried: bigint;
+  realised: bigint;
+  /** Cost and fees of the position. */
+  paid: bigint;
+  balances: [bigint, bigint];
+  rows: number;
+};
+
+const newAudit = (): Audit => ({
+  ...{ cash: 0n, carried: 0n, realised: 0n, paid: 0n, balances: [0n, 0n], rows: 0 },
+});
+
+function enter(audit: Audit, row: Booking): void {
+  const { kind, reason, side, usdc, fee } = row;
+  audit.rows += 1;
+  audit.realised += row.realisedPnl;
+  audit.paid = row.positionCost + row.positionFees;
+  if (side !== 'NONE')
+    audit.balances[row.outcomeIndex] += side === 'BUY' ? row.shares : -row.shares;
+  if (kind === 'fill') audit.cash += (side === 'BUY' ? -usdc : usdc) - fee;
+  else if (kind === 'opening') audit.carried += usdc;
+  else if (reason === 'split') audit.cash -= usdc;
+  else if (reason === 'merge' || reason === 'redeem') audit.cash += usdc;
+  else if (reason === 'convert') audit.cash += side === 'BUY' ? -usdc : usdc;
+  else if (kind === 'movement') audit.carried += side === 'BUY' ? usdc : -usdc;
+}
+
+/** The cash that the PnL, the position and the wallet speak of. */
+function explained({ realised, paid, balances, carried }: Audit, payouts: Payouts | undefined) {
+  const inWallet =
+    payouts === undefined
+      ? min(balances)
+      : payout(balances[0], 0, payouts) + payout(balances[1], 1, payouts);
+  return realised - paid - inWallet + carried;
+}
+
+const payout = (shares: bigint, outcome: 0 | 1, payouts: Payouts) =>
+  (shares * payouts[outcome]) / (payouts[0] + payouts[1]);
+
+/** Each event with a movement that the contracts allow: redemptions after the resolution, at its payouts. */
+function consistent(list: readonly TradingEvent[], movements: Iterator<Moved>) {
+  const resolved = new Map<string, Payouts>();
+  return list.flatMap((event): LedgerEvent[] => {
+    if (event.kind === 'resolution') resolved.set(event.conditionId, event.payouts);
+    const movement = movementAfter(event, 0, movements.next().value as Moved);
+    const payouts = resolved.get(event.conditionId);
+    if (payouts === undefined) return movement.reason === 'redeem' ? [event] : [event, movement];
+    const mark = payout(1_000_000n, 0, payouts);
+    const [zero, one] = movement.change;
+    const redeemed = payout(-zero, 0, payouts) + payout(-one, 1, payouts);
+    const usdc = movement.reason === 'redeem' ? redeemed : movement.usdc;
+    return [event, { ...movement, mark, usdc }];
+  });
+}
 
 const min = ([a, b]: readonly [bigint, bigint]) => (a < b ? a : b);
 

@@ -18,7 +18,7 @@ const holding = fc.record({
   outcome: fc.constantFrom(0 as const, 1 as const),
   shares: fc.oneof(fc.constant(0n), amount),
   ...{ cost: amount, fees: amount, realised: amount, realisedCost: amount, volume: amount },
-  ...{ firstAt: second, lastAt: second, settled: fc.nat() },
+  ...{ firstAt: second, lastAt: second, settled: fc.nat(), balance0: amount, balance1: amount },
 });
 
 describe('packed rows', () => {

@@ -15,7 +15,8 @@ CREATE OR REPLACE VIEW analyst.movements
     market_id UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
     outcome_index UInt8 COMMENT 'outcome of the shares, 0 or 1',
     shares Decimal(38, 6) COMMENT 'outcome shares that came, or left if below 0',
-    usdc Decimal(38, 6) COMMENT 'USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer; of both outcomes in the first row',
+    usdc Decimal(38, 6) COMMENT 'USDC paid for a split, merge, redemption or conversion, or what shares of a transfer had cost, fees included; of both outcomes in the first row',
+    is_mark Bool COMMENT 'whether usdc is a value at the mark of the market',
     realised_pnl Decimal(38, 6) COMMENT 'USDC realised, net of fees'
 )
 SQL SECURITY DEFINER
@@ -37,5 +38,6 @@ SELECT
     outcome_index,
     toDecimal128(if(side = 'BUY', m.shares, -m.shares), 6) / 1000000 AS shares,
     toDecimal128(m.usdc, 6) / 1000000 AS usdc,
+    is_mark,
     toDecimal128(m.realised_pnl, 6) / 1000000 AS realised_pnl
 FROM {database}.movements AS m
