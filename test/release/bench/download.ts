@@ -3,17 +3,15 @@
  * that ingest requests, as many blocks at a time as ingest, and discards them. Arguments: URL, number of
  * blocks. Prints one JSON line.
  */
-
-import { WATCHED_TOPICS } from '../../../ingest/events/decode.ts';
-import {
-  CONDITIONAL_TOKENS,
-  EXCHANGE,
-  NEG_RISK_EXCHANGE,
-} from '../../../local/devnet/contracts.ts';
+import { IngestConfig, readConfig } from '../../../infra/config.ts';
+import { chainOf } from '../../../ingest/events/chains.ts';
+import { finalLogFilter } from '../../../ingest/events/decode.ts';
 
 const [url = '', blocks = '0'] = process.argv.slice(2);
 const CONCURRENCY = 16;
-const ADDRESSES = [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS];
+const { addresses, topics } = finalLogFilter(
+  chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' })),
+);
 
 let next = 0;
 let bytes = 0;
@@ -26,7 +24,7 @@ async function worker(): Promise<void> {
     const block = `0x${next.toString(16)}`;
     next += 1;
     const range = { fromBlock: block, toBlock: block };
-    const filter = { ...range, address: ADDRESSES, topics: [WATCHED_TOPICS] };
+    const filter = { ...range, address: addresses, topics: [topics] };
     await Promise.all([
       download('eth_getBlockByNumber', [block, true]),
       download('eth_getLogs', [filter]),
