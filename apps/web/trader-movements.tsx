@@ -1,7 +1,8 @@
-/** The newest shares of a trader that moved without a trade. */
+/** Shares of a trader that moved without a trade, newest first. */
 import type { TraderMovements as Answer } from './answers.ts';
 import { TransactionLink } from './figures.tsx';
 import { FILL_TIME } from './fills.tsx';
+import { CursorPager, settingsOf } from './filters.tsx';
 import { amount, capital, exact, signed } from './format.ts';
 import { CsvButton } from './in-code.tsx';
 import { MARKET_OF } from './markets.tsx';
@@ -9,7 +10,10 @@ import { CardTable, type Column } from './table.tsx';
 import { TraderName } from './trader-name.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
 
-const NEWEST = 25;
+const PAGE = 25;
+
+/** Beside the trades, which have pages of their own. */
+const settings = settingsOf({}, 'movements_cursor');
 
 type Movement = Answer['movements'][number];
 
@@ -31,7 +35,9 @@ const COLUMNS: readonly Column<Movement>[] = [
   { title: 'Shares', class: 'figure wide-only', cell: changes },
   {
     ...{ title: 'USDC', class: 'f-usdc figure' },
-    cell: ({ value }) => <span title={exact(value)}>{amount(value)}</span>,
+    cell: ({ value, is_mark }) => (
+      <span title={`${exact(value)}${is_mark ? ', at the mark' : ''}`}>{amount(value)}</span>
+    ),
   },
   {
     ...{ title: 'Wallet', class: 'f-who' },
@@ -46,13 +52,14 @@ const COLUMNS: readonly Column<Movement>[] = [
 
 export function TraderMovements(props: { readonly address: string; readonly refresh: unknown }) {
   const { address, refresh } = props;
-  const path = `/v2/traders/${encodeURIComponent(address)}/movements?limit=${NEWEST}`;
+  const cursor = settings.get(settings.cursor);
+  const asked = new URLSearchParams({ limit: String(PAGE), ...(cursor === '' ? {} : { cursor }) });
+  const path = `/v2/traders/${encodeURIComponent(address)}/movements?${asked}`;
   const answer = useAnswer<Answer>(path, { refresh, subject: address });
   return (
     <section aria-labelledby="movements-title" aria-busy={answer.busy}>
       <div class="section-head">
         <h2 id="movements-title">Other movements of shares</h2>
-        <p class="soft push">The newest {NEWEST}</p>
         <CsvButton name="movements" path={path} />
       </div>
       <Loaded answer={answer} rows={4} what="movements">
@@ -67,6 +74,12 @@ export function TraderMovements(props: { readonly address: string; readonly refr
           />
         )}
       </Loaded>
+      <CursorPager
+        settings={settings}
+        answer={answer}
+        shown={answer.data?.movements.length}
+        what="movements"
+      />
     </section>
   );
 }
