@@ -25,6 +25,7 @@ import {
   blocksOf,
   ledgerEvents,
   MATCHES_PER_BLOCK,
+  withMovements,
 } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { start, temporaryDirectory } from '../support/service.ts';
@@ -33,16 +34,19 @@ const seconds = (time: string) => Date.parse(time) / 1_000;
 const FIRST_BLOCK = 1_001;
 const BLOCKS: readonly Block[] = [
   ...blocksOf(
-    ledgerEvents({
-      seed: 7,
-      traders: 300,
-      markets: 40,
-      from: seconds('2026-07-20T00:00:00Z'),
-      to: seconds('2026-12-03T00:00:00Z'),
-      firstMatch: (FIRST_BLOCK - 1) * MATCHES_PER_BLOCK,
-      matches: 8_000,
-      matchesPerMarket: 900,
-    }),
+    withMovements(
+      ledgerEvents({
+        seed: 7,
+        traders: 300,
+        markets: 40,
+        from: seconds('2026-07-20T00:00:00Z'),
+        to: seconds('2026-12-03T00:00:00Z'),
+        firstMatch: (FIRST_BLOCK - 1) * MATCHES_PER_BLOCK,
+        matches: 8_000,
+        matchesPerMarket: 900,
+      }),
+    ),
+    { coversMovements: true },
   ),
 ];
 const monthOf = ({ time }: Block) => new Date(time * 1_000).toISOString().slice(0, 7);

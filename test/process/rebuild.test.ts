@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import type { Match, Resolution } from '../../ingest/contract.ts';
+import type { LedgerEvent } from '../../ingest/contract.ts';
 import { Archive } from '../../ingest/ledger/archive.ts';
 import { LEDGER_STREAM, messageAt } from '../../ingest/ledger/ledger.ts';
 import { rememberTrim } from '../../ingest/ledger/whole-ledger.ts';
@@ -19,6 +19,7 @@ import {
   listingOf,
   publishMetadata,
   traderAddress,
+  withMovements,
 } from '../support/ledger-generator.ts';
 import { publishEvents } from '../support/publish-ledger.ts';
 import { generator, SEED as TEST_SEED } from '../support/seed.ts';
@@ -36,15 +37,17 @@ const MONTH = Date.UTC(NOW.getUTCFullYear(), NOW.getUTCMonth()) / 1_000;
 const FROM = MONTH - 86_400;
 const TO = Math.min(MONTH + 2 * 86_400, Math.floor(NOW.getTime() / 1_000));
 const EVENTS = [
-  ...ledgerEvents({
-    seed: SEED,
-    traders: 60,
-    markets: MARKETS,
-    from: FROM,
-    to: TO,
-    matches: 6_000,
-    matchesPerMarket: 500,
-  }),
+  ...withMovements(
+    ledgerEvents({
+      seed: SEED,
+      traders: 60,
+      markets: MARKETS,
+      from: FROM,
+      to: TO,
+      matches: 6_000,
+      matchesPerMarket: 500,
+    }),
+  ),
 ];
 const iso = (seconds: number) => new Date(seconds * 1_000).toISOString();
 const part = (from: number, to: number) => eventsBetween(EVENTS, from, to);
@@ -56,7 +59,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   let parts: Parts;
   let nats: Awaited<ReturnType<typeof connectNats>>;
   let client: ReturnType<typeof connectClickHouse>;
-  let published: (Match | Resolution)[] = [];
+  let published: LedgerEvent[] = [];
 
   beforeAll(async () => {
     parts = await startParts(directory.path, ['projector', 'api']);
@@ -77,8 +80,8 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     directory.remove();
   });
 
-  async function publish(events: readonly (Match | Resolution)[]): Promise<void> {
-    await publishEvents(nats, events);
+  async function publish(events: readonly LedgerEvent[]): Promise<void> {
+    await publishEvents(nats, events, 1, { coversMovements: true });
     published = [...published, ...events];
   }
 
@@ -106,7 +109,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     });
     expect(contradictions(found)).toEqual([]);
     expect({
-      rows: Number(found.get('bookings.fills')) + Number(found.get('bookings.settlements')),
+      rows: await bookings(),
       pnl: BigInt(found.get('trader_markets.realised_pnl') ?? 0),
       open: Number(found.get('market_traders.open')),
     }).toEqual(sums);
@@ -262,9 +265,16 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
 });
 
 /** Sums of the fold's results for events, computed in this process. */
-function expected(events: readonly (Match | Resolution)[]) {
+function expected(events: readonly LedgerEvent[]) {
   const positions = new OpenPositions();
-  const rows = events.flatMap((event) => positions.apply(event));
+  const rows = events.flatMap((event) => positions.apply(event, true));
   const pnl = rows.reduce((sum, row) => sum + row.realisedPnl, 0n);
-  return { sums: { rows: rows.length, pnl, open: positions.openPositions() } };
+  const held = new Map(
+    rows.map(({ trader, conditionId, positionShares }) => [
+      `${trader} ${conditionId}`,
+      positionShares,
+    ]),
+  );
+  const open = [...held.values()].filter((shares) => shares > 0n).length;
+  return { sums: { rows: rows.length, pnl, open } };
 }

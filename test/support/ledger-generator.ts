@@ -8,6 +8,7 @@ import {
   type Address,
   type Fill,
   type Hash,
+  type LedgerEvent,
   type Listing,
   type Match,
   METADATA_STREAM,
@@ -164,20 +165,49 @@ function fillOf(
 
 export const blockHash = (block: number) => hex(0x30_0000_0000 + block, 64) as Hash;
 
+/** The same with movements: after every third match, its taker splits and sends a part to another trader. */
+export function* withMovements(events: Iterable<Match | Resolution>): Generator<LedgerEvent> {
+  let matches = 0;
+  for (const event of events) {
+    yield event;
+    if (event.kind !== 'match') continue;
+    matches += 1;
+    const trader = event.fills.at(-1)?.trader;
+    const counterparty = traderAddress(1_000 + (matches % 7));
+    if (matches % 3 !== 0 || trader === undefined) continue;
+    const { blockNumber, blockTime, txHash, conditionId, logIndex } = event;
+    const of = { blockNumber, blockTime, txHash, conditionId, logIndex, trader, mark: 400_000n };
+    const split = { reason: 'split', change: [5_000_000n, 5_000_000n], usdc: -5_000_000n } as const;
+    const sent = { reason: 'transfer', change: [-7_000_000n, -1_000_000n], usdc: 0n } as const;
+    yield {
+      kind: 'movement',
+      ...of,
+      ...split,
+      change: [...split.change],
+      counterparty: '',
+      part: 0,
+    };
+    yield { kind: 'movement', ...of, ...sent, change: [...sent.change], counterparty, part: 1 };
+  }
+}
+
 /** The blocks of events in chain order, without empty blocks. */
-export function* blocksOf(events: Iterable<Match | Resolution>): Generator<Block> {
-  let some: (Match | Resolution)[] = [];
+export function* blocksOf(
+  events: Iterable<LedgerEvent>,
+  of: Pick<Block, 'coversMovements'> = {},
+): Generator<Block> {
+  let some: LedgerEvent[] = [];
   for (const event of events) {
     if (some.length > 0 && some[0]?.blockNumber !== event.blockNumber) {
-      yield blockOf(some);
+      yield { ...blockOf(some), ...of };
       some = [];
     }
     some.push(event);
   }
-  if (some.length > 0) yield blockOf(some);
+  if (some.length > 0) yield { ...blockOf(some), ...of };
 }
 
-function blockOf(events: readonly (Match | Resolution)[]): Block {
+function blockOf(events: readonly LedgerEvent[]): Block {
   const { blockNumber: number = 0, blockTime: time = 0 } = events[0] ?? {};
   return {
     ...emptyBlock({ number, hash: blockHash(number), time }),
@@ -192,11 +222,11 @@ export function rangeOf(blocks: readonly Block[], from: number): BlockRange {
 }
 
 /** The events between two shares of all events, 0 to 1; never splits a block. */
-export function eventsBetween(
-  events: readonly (Match | Resolution)[],
+export function eventsBetween<Event extends LedgerEvent>(
+  events: readonly Event[],
   from: number,
   to: number,
-): readonly (Match | Resolution)[] {
+): readonly Event[] {
   const indexOf = (share: number) => {
     let index = Math.floor(share * events.length);
     while (

@@ -1,7 +1,7 @@
 /** Appends to LEDGER like ingest, without a chain. */
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
-import type { Match, Resolution } from '../../ingest/contract.ts';
+import type { LedgerEvent } from '../../ingest/contract.ts';
 import {
   type Block,
   encodeRange,
@@ -49,12 +49,13 @@ export class TestLedger {
 /** Appends the blocks of these events, `blocksPerMessage` in each message. */
 export async function publishEvents(
   nats: Nats,
-  events: Iterable<Match | Resolution>,
+  events: Iterable<LedgerEvent>,
   blocksPerMessage = 1,
+  of: Pick<Block, 'coversMovements'> = {},
 ): Promise<void> {
   const ledger = await TestLedger.open(nats);
   let some: Block[] = [];
-  for (const block of blocksOf(events)) {
+  for (const block of blocksOf(events, of)) {
     some.push(block);
     if (some.length < blocksPerMessage) continue;
     await ledger.publish(some);
