@@ -59,8 +59,6 @@ export type Booking = Partial<Account> & {
   readonly trader: string;
   readonly condition: string;
   readonly kind: 'fill' | 'settlement' | 'movement' | 'opening';
-  /** Whether shares were closed. */
-  readonly isClosing: boolean;
 };
 
 /** A movement of one wallet in one market. */
@@ -285,10 +283,9 @@ export class Books {
   }
 
   #book(kind: Booking['kind'], of: Of, realised: Realised, more: Partial<Account> = {}) {
-    const { pnl, cost, closed } = realised;
-    const isClosing = closed > 0n;
-    add(this.#account(of), { pnl, cost, ...more });
-    this.bookings.push({ ...of, kind, isClosing, pnl, cost, ...more });
+    const booked = { ...realised, ...more };
+    add(this.#account(of), booked);
+    this.bookings.push({ ...of, kind, ...booked });
   }
 }
 

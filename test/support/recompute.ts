@@ -202,17 +202,19 @@ function assertBalances({ markets }: Books, shares: Chain['shares']): void {
   }
 }
 
-/** Markets of an hour are those with a fill or a settlement. */
+/** Hours in which nothing was traded or closed are omitted. */
 function hoursOf(bookings: readonly Booking[]): Chain['hours'] {
   const hours: Chain['hours'] = new Map();
   for (const { time, trader, condition, kind, ...change } of bookings) {
+    const isMovement = kind === 'movement' || kind === 'opening';
+    if (isMovement && change.pnl === 0n && change.cost === 0n) continue;
     const hour = Math.floor(time / 3_600) * 3_600;
     const account = at(hours, `${trader} ${hour}`, () => ({
       ...empty(),
       conditions: new Set<string>(),
     }));
     add(account, change);
-    if (kind === 'fill' || kind === 'settlement') account.conditions.add(condition);
+    account.conditions.add(condition);
   }
   return hours;
 }

@@ -2,7 +2,6 @@
  * Compares what the service says of shares that moved without a fill, and of the figures that depend on them, with the
  * independent account of the chain (recompute.ts).
  */
-import { getAddress } from 'viem';
 import type { Moved } from './books.ts';
 import { type Chain, openPositions } from './recompute.ts';
 import { type Asked, pages } from './reconcile.ts';
@@ -74,13 +73,12 @@ function placeOf({ market, block_number, log_index, reason, change_0, change_1 }
 
 function shownText(one: Shown): string {
   const figures = [one.value, one.realised_pnl, one.opened_0, one.opened_1];
-  return [...figures, one.counterparty, one.time, one.tx_hash].join(' ');
+  return [...figures, one.counterparty.toLowerCase(), one.time, one.tx_hash].join(' ');
 }
 
 function movedText(one: Moved): string {
   const time = `${new Date(one.time * 1_000).toISOString().slice(0, 19)}Z`;
-  const other = one.counterparty === '' ? '' : getAddress(one.counterparty);
-  return [one.value, one.pnl, ...one.opened, other, time, one.txHash].join(' ');
+  return [one.value, one.pnl, ...one.opened, one.counterparty, time, one.txHash].join(' ');
 }
 
 type Window = Readonly<
@@ -155,7 +153,7 @@ function windowOf(chain: Chain, trader: string, since: number, until = Infinity)
       maker += one.makerVolume ?? 0n;
       taker += one.takerVolume ?? 0n;
     }
-    if (!bookings.some(isTraded)) continue;
+    if (!bookings.some(counts)) continue;
     count += 1;
     if (sum > 0n) wins += 1;
   }
@@ -269,12 +267,12 @@ async function boardAfter(service: Asked, frame: string, last: number): Promise<
   }
 }
 
-/** Markets in which shares were sold back or settled, and how many of them were won. */
+/** Markets in which shares with a cost were closed or settled, and how many of them were won. */
 function closedIn(chain: Chain, trader: string, since: number): readonly [number, number] {
   const own = bookingsOf(chain, trader).filter(({ time }) => time >= since);
   let [closed, won] = [0, 0];
   for (const bookings of Map.groupBy(own, ({ condition }) => condition).values()) {
-    if (!bookings.some((one) => isTraded(one) && one.isClosing)) continue;
+    if (!bookings.some(({ kind, cost }) => kind === 'settlement' || cost !== 0n)) continue;
     closed += 1;
     if (bookings.reduce((sum, { pnl = 0n }) => sum + pnl, 0n) > 0n) won += 1;
   }
@@ -288,7 +286,7 @@ export async function hourComparison(service: Asked, chain: Chain): Promise<Comp
   const all: Comparison = { figures: 0, differences: [] };
   for (const trader of tradersOf(chain)) {
     const path = `/v2/traders/${trader}/hourly_stats?from=0`;
-    const found = await pages<Hour>(service, path, 'stats');
+    const { stats: found }: { stats: Hour[] } = await service.get(path);
     const names = ['pnl', 'cost_basis', 'fee', 'maker_volume', 'taker_volume', 'market_count'];
     const served = new Map(
       found.map((one) => [`${trader} ${one.hour}`, names.map((name) => one[name]).join(' ')]),
@@ -319,8 +317,9 @@ function isFill({ kind }: Chain['bookings'][number]): boolean {
   return kind === 'fill';
 }
 
-function isTraded({ kind }: Chain['bookings'][number]): boolean {
-  return kind === 'fill' || kind === 'settlement';
+/** Whether it makes its market one of the window's: a fill, a settlement, or a movement that realises something. */
+function counts({ kind, pnl, cost }: Chain['bookings'][number]): boolean {
+  return kind === 'fill' || kind === 'settlement' || pnl !== 0n || cost !== 0n;
 }
 
 function tradersOf(chain: Chain): ReadonlySet<string> {

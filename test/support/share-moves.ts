@@ -58,7 +58,7 @@ export type Conversion = Place & {
   readonly questions: readonly { readonly condition: string; readonly isGiven: boolean }[];
 };
 
-export type Fill = {
+type Fill = {
   readonly trader: string;
   readonly isTaker: boolean;
   readonly side: 'BUY' | 'SELL';

@@ -125,8 +125,9 @@ class Run {
   /** Reads all balances. Nothing may be pending. */
   async refresh(): Promise<void> {
     await this.#devnet.reload();
+    const owners = [...this.#wallets, EXCHANGE] as const;
     const keys = this.#markets.flatMap(({ tokens }) =>
-      this.#wallets.flatMap((wallet) => tokens.map((token) => ({ wallet, token }))),
+      owners.flatMap((wallet) => tokens.map((token) => ({ wallet, token }))),
     );
     const of = { abi: conditionalTokensAbi, functionName: 'balanceOfBatch' } as const;
     const args = [keys.map(({ wallet }) => wallet), keys.map(({ token }) => token)] as const;
@@ -178,18 +179,18 @@ class Run {
       await this.#call(wallet, encodeFunctionData(split));
       return 1;
     }
-    if (what < 72) {
-      // What somebody sent to the exchange by mistake, some of which it returns.
-      await this.#send(market.exchange, wallet, market, outcome, 1_000n);
+    const lost = this.#of(EXCHANGE, market.tokens[outcome]);
+    if (what < 80 && lost > 0n) {
+      await this.#send(EXCHANGE, wallet, market, outcome, this.#partOf(lost));
       return 1;
     }
     await this.#trade(market, wallet, other, outcome);
     return 0;
   }
 
-  /** Mostly the other wallet. */
+  /** Mostly the other wallet. What is sent to the exchange by mistake may come back. */
   #receiver(other: Hex, own: Hex): Hex {
-    const which = this.below(40);
+    const which = this.below(30);
     if (which === 0) return EXCHANGE;
     return which === 1 ? own : other;
   }

@@ -6,8 +6,7 @@
 /** Micro-USDC a share of an outcome, rounded down. */
 export type Mark = readonly [bigint, bigint];
 
-/** `closed`: shares that were closed. */
-export type Realised = { readonly pnl: bigint; readonly cost: bigint; readonly closed: bigint };
+export type Realised = { readonly pnl: bigint; readonly cost: bigint };
 
 const SHARE = 1_000_000n;
 
@@ -39,7 +38,7 @@ export function change(
   ledger.balances[1] += by[1];
   const bought = by[0] - by[1];
   const shares = bought < 0n ? -bought : bought;
-  if (shares === 0n) return { pnl: -paid - fee, cost: 0n, closed: 0n };
+  if (shares === 0n) return { pnl: -paid - fee, cost: 0n };
   const held = bought > 0n ? second : first;
   const closed = held < shares ? held : shares;
   const paidNow = (paid * closed) / shares;
@@ -48,7 +47,7 @@ export function change(
   const fees = held === 0n ? 0n : (ledger.fees * closed) / held;
   ledger.cost += paid - paidNow - cost;
   ledger.fees += fee - feeNow - fees;
-  return { pnl: closed - paidNow - feeNow - cost - fees, cost, closed };
+  return { pnl: closed - paidNow - feeNow - cost - fees, cost };
 }
 
 /** A fill. */
@@ -89,7 +88,7 @@ export function open(
   price: (shares: bigint) => bigint,
 ): Realised & { readonly shares: bigint } {
   const shares = needed - ledger.balances[outcome];
-  if (shares <= 0n) return { pnl: 0n, cost: 0n, closed: 0n, shares: 0n };
+  if (shares <= 0n) return { pnl: 0n, cost: 0n, shares: 0n };
   return { ...change(ledger, only(outcome, shares), price(shares), 0n), shares };
 }
 
@@ -100,7 +99,7 @@ export function payOut(ledger: Ledger, payouts: readonly bigint[]): Realised | u
   if (shares === 0n) return undefined;
   const total = payouts.reduce((sum, one) => sum + one, 0n);
   const payout = (shares * (payouts[outcome] ?? 0n)) / total;
-  return { pnl: payout - ledger.cost - ledger.fees, cost: ledger.cost, closed: shares };
+  return { pnl: payout - ledger.cost - ledger.fees, cost: ledger.cost };
 }
 
 export function worth(shares: bigint, outcome: 0 | 1, mark: Mark): bigint {
