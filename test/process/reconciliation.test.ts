@@ -4,8 +4,9 @@ import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { chainOf } from '../../ingest/events/chains.ts';
 import { positionIds } from '../../ingest/events/token-ids.ts';
 import { conditionalTokensAbi } from '../../local/devnet/contracts.ts';
+import type { Account } from '../support/books.ts';
 import { marketDay, marketTotals } from '../support/market-account.ts';
-import { type Account, type Chain, openPositions } from '../support/recompute.ts';
+import { type Chain, openPositions } from '../support/recompute.ts';
 import {
   accountDifferences,
   marketDifferences,

@@ -1,16 +1,17 @@
 /**
  * The application over bookings that the projector's fold makes of a seeded LEDGER, and an account of the same LEDGER
- * by the rule of the reconciliation (recompute.ts), which shares no code with the fold or the SQL.
+ * by the rules of the reconciliation (wallet-ledger.ts), which shares no code with the fold or the SQL.
  */
 import type { Fill, LedgerEvent, Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
 import { OpenPositions } from '../../projector/fold/positions.ts';
 import { Store } from '../../projector/store.ts';
 import { get, issueKey, startApi, startStores } from './api-harness.ts';
+import { at } from './at.ts';
 import { blockHash, ledgerEvents, traderAddress } from './ledger-generator.ts';
 import { nearest } from './prices.ts';
-import { at, flat, type Holding, payOut, trade } from './recompute.ts';
 import { DATABASE } from './stack.ts';
+import { Ledger, payOut, trade } from './wallet-ledger.ts';
 
 type Event = Match | Resolution;
 
@@ -71,7 +72,7 @@ export async function startFolded(seed: number) {
 export type Folded = Awaited<ReturnType<typeof startFolded>>;
 
 type Own = {
-  holding: Holding;
+  holding: Ledger;
   realised: bigint;
   first: number;
   last: number;
@@ -107,7 +108,7 @@ export function accountAt(events: readonly Event[], trader: string, time: number
       }
       if (of !== trader) continue;
       const market = at(own, conditionId, () => ({
-        ...{ holding: flat(), realised: 0n, first: blockTime, last: 0, settled: undefined },
+        ...{ holding: new Ledger(), realised: 0n, first: blockTime, last: 0, settled: undefined },
       }));
       const { pnl } = trade(market.holding, side === 'BUY', outcomeIndex, shares, usdc, fee);
       market.realised += pnl;
@@ -145,15 +146,15 @@ function settle(market: Own | undefined, payouts: readonly bigint[] | undefined,
   const { cost, fees, shares } = market.holding;
   const change = payOut(market.holding, payouts);
   if (change === undefined) return;
-  market.realised += change.pnl ?? 0n;
+  market.realised += change.pnl;
   const outcome = shares[0] > 0n ? 0 : 1;
-  const payout = (change.pnl ?? 0n) + cost + fees;
+  const payout = change.pnl + cost + fees;
   market.settled ??= { time, outcome, shares: shares[outcome], cost, fees, payout };
-  market.holding = flat();
+  market.holding = new Ledger();
 }
 
 /** The value of a holding at a mark, and its PnL. */
-export function valued({ shares, cost, fees }: Holding, mark: Price | undefined) {
+export function valued({ shares, cost, fees }: Ledger, mark: Price | undefined) {
   const outcome: 0 | 1 = shares[0] > 0n ? 0 : 1;
   if (mark === undefined) throw new Error('no match made this holding');
   const part = outcome === 0 ? mark.usdc : mark.shares - mark.usdc;

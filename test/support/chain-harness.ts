@@ -73,6 +73,15 @@ export async function startStillDevnet(
       await devnet.chain.rpc.call('anvil_impersonateAccount', from);
       await sender.send([{ from, to, data }]);
     },
+    /** The wallets that trade. */
+    traders: world.traders.map(({ address }) => address),
+    /** After transactions that the devnet did not plan: reads what its traders have. Nothing may be pending. */
+    reload: () =>
+      world.holdings.load(
+        devnet.chain.rpc,
+        world.traders.map(({ address }) => address),
+        world.unresolved,
+      ),
     /** Sends one match, for the next block; resolves with its transaction. */
     async trade(): Promise<string> {
       const [hash = ''] = await sender.send([(await planMatch(world, sender)).transaction]);

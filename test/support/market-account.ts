@@ -3,8 +3,9 @@
  * from docs/pnl.md and the OpenAPI document alone.
  */
 import { getAddress } from 'viem';
+import type { ChainMarket, ChainMatch } from './books.ts';
 import { nearest, roundedDown } from './prices.ts';
-import { type ChainMarket, type ChainMatch, markOf, openPositions } from './recompute.ts';
+import { markOf, openPositions } from './recompute.ts';
 
 /** Price of outcome 0. */
 function priceOf({ outcome, usdc, shares }: ChainMatch): number {

@@ -1,49 +1,49 @@
 /**
- * An independent account of a devnet: volumes, PnL, fees and counts of every trader and market from the
- * chain's own logs and resolutions. Written from docs/pnl.md and the ABI alone, without the project's
- * decoder or fold: two implementations that agree to the micro-unit.
+ * An independent account of a devnet: volumes, PnL, fees, counts and balances of every trader and market from the
+ * chain's own logs: matches, resolutions, and every transfer of shares. Written from docs/pnl.md and the ABI alone, without
+ * the project's decoder, classifier or fold: two implementations that agree to the micro-unit.
  */
-import { PUSD } from '../../local/devnet/contracts.ts';
-import { addressOf, blockNumber, chainFacts, chainLogs } from '../release/faults/chain-facts.ts';
+import {
+  CONDITIONAL_TOKENS,
+  EXCHANGE,
+  NEG_RISK_EXCHANGE,
+  PUSD,
+} from '../../local/devnet/contracts.ts';
+import {
+  addressOf,
+  blockNumber,
+  type ChainLog,
+  chainFacts,
+  chainLogs,
+  type Fact,
+} from '../release/faults/chain-facts.ts';
+import { at } from './at.ts';
+import {
+  type Account,
+  add,
+  type Booking,
+  Books,
+  type ChainMarket,
+  empty,
+  type Moved,
+} from './books.ts';
 import { rpc } from './service.ts';
+import {
+  type Conversion,
+  type Movement,
+  type Roles,
+  SHARE_TOPICS,
+  ShareMoves,
+  type Token,
+  type Transaction,
+} from './share-moves.ts';
 
 const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
 
-export type Account = {
-  pnl: bigint;
-  cost: bigint;
-  fee: bigint;
-  makerVolume: bigint;
-  takerVolume: bigint;
-  fills: number;
-  settlements: number;
-};
-
-/** A trader's net holding in one market: at most one outcome is above 0. */
-export type Holding = { shares: [bigint, bigint]; cost: bigint; fees: bigint };
-
-/** One match: the fill of its taker. */
-export type ChainMatch = {
-  readonly block: number;
-  readonly log: number;
-  /** Seconds since the epoch. */
-  readonly time: number;
-  readonly txHash: string;
-  readonly orderHash: string;
-  readonly taker: string;
-  readonly side: 'BUY' | 'SELL';
-  readonly outcome: 0 | 1;
-  readonly shares: bigint;
-  readonly usdc: bigint;
-  readonly fee: bigint;
-};
-
-export type ChainMarket = {
-  /** In chain order. */
-  readonly matches: ChainMatch[];
-  resolution: { readonly time: number; readonly payouts: readonly bigint[] } | undefined;
-  /** By trader; empty once it is resolved. */
-  readonly holdings: Map<string, Holding>;
+const ROLES: Roles = {
+  tokens: CONDITIONAL_TOKENS.toLowerCase(),
+  exchanges: [EXCHANGE, NEG_RISK_EXCHANGE].map((address) => address.toLowerCase()),
+  others: [],
 };
 
 /** PnL of a trader. */
@@ -58,6 +58,11 @@ export type Chain = {
   readonly accounts: Map<string, Account>;
   /** By `trader hour` (epoch seconds of the hour's start). */
   readonly hours: Map<string, Account & { readonly conditions: Set<string> }>;
+  /** Everything that is in the accounts, in chain order. */
+  readonly bookings: readonly Booking[];
+  readonly movements: readonly Moved[];
+  /** By `trader condition`: of both outcomes, by transfers alone. */
+  readonly shares: ReadonlyMap<string, readonly [bigint, bigint]>;
   readonly lastFillBlock: number;
   readonly totalSupply: bigint;
   /** pUSD of each owner after each block that changed it, oldest first. */
@@ -66,68 +71,152 @@ export type Chain = {
 
 type BalanceAt = { readonly block: number; readonly balance: bigint };
 
+/** What happened at a place of the chain. Fills come before movements of the same log. */
+type Step = { readonly block: number; readonly log: number } & (
+  | { readonly fact: Fact }
+  | { readonly movement: Movement | Conversion }
+);
+
 /** `tokens` maps a token id to its condition and outcome: the only fact that logs do not carry. */
 export async function recompute(
   rpcUrl: string,
-  tokens: ReadonlyMap<string, { readonly condition: string; readonly outcome: 0 | 1 }>,
+  tokens: ReadonlyMap<string, Token>,
 ): Promise<Chain> {
   const timeOf = blockTimes(rpcUrl);
   const head = await blockNumber(rpcUrl, 'latest');
-  const accounts = new Map<string, Account>();
-  const hours: Chain['hours'] = new Map();
-  const markets = new Map<string, ChainMarket>();
-  const marketOf = (condition: string) =>
-    at(markets, condition, () => ({ matches: [], resolution: undefined, holdings: new Map() }));
+  const books = new Books();
+  const { steps, shares } = await stepsOf(rpcUrl, head, tokens);
   const pnlHours: Chain['pnlHours'][number][] = [];
   let lastFillBlock = 0;
   let end = 0;
-  for (const fact of await chainFacts(rpcUrl, 0, head)) {
-    const { block, txHash } = fact;
-    const time = await timeOf(block);
+  for (const step of steps) {
+    const time = await timeOf(step.block);
     const hour = Math.floor(time / 3_600) * 3_600;
-    if (hour >= end && end > 0) pnlHours.push({ end, of: pnlOf(accounts, markets) });
+    if (hour >= end && end > 0) pnlHours.push({ end, of: pnlOf(books) });
     end = hour + 3_600;
-    const book = (trader: string, condition: string, change: Partial<Account>) => {
-      add(at(accounts, `${trader} ${condition}`, empty), change);
-      const inHour = at(hours, `${trader} ${hour}`, () => ({
-        ...empty(),
-        conditions: new Set<string>(),
-      }));
-      add(inHour, change);
-      inHour.conditions.add(condition);
-    };
-    if (fact.kind === 'resolution') {
-      const { conditionId, payouts } = fact;
-      const market = marketOf(conditionId);
-      for (const [trader, holding] of market.holdings) {
-        const change = payOut(holding, payouts);
-        if (change !== undefined) book(trader, conditionId, change);
-      }
-      market.holdings.clear();
-      market.resolution = { time, payouts };
-      continue;
-    }
-    lastFillBlock = block;
-    for (const { trader, side, tokenId, shares, usdc, fee, ...fill } of fact.fills) {
-      const token = tokens.get(tokenId);
-      if (token === undefined) throw new Error(`no market of token ${tokenId}`);
-      const { condition, outcome } = token;
-      const market = marketOf(condition);
-      book(trader, condition, {
-        ...trade(at(market.holdings, trader, flat), side === 'BUY', outcome, shares, usdc, fee),
-        fee,
-        [fill.isTaker ? 'takerVolume' : 'makerVolume']: usdc,
-        fills: 1,
-      });
-      if (!fill.isTaker) continue;
-      market.matches.push({
-        ...{ block, log: fill.logIndex, time, taker: trader, txHash, orderHash: fill.orderHash },
-        ...{ side, outcome, shares, usdc, fee },
-      });
+    if ('movement' in step) books.move(time, step.movement);
+    else if (step.fact.kind === 'resolution')
+      books.resolve(time, step.fact.conditionId, step.fact.payouts);
+    else {
+      lastFillBlock = step.block;
+      bookMatch(books, tokens, time, step.fact);
     }
   }
-  pnlHours.push({ end, of: pnlOf(accounts, markets) });
-  return { markets, accounts, hours, pnlHours, lastFillBlock, ...(await pusd(rpcUrl, head)) };
+  pnlHours.push({ end, of: pnlOf(books) });
+  assertBalances(books, shares);
+  const { markets, accounts, bookings, movements } = books;
+  return {
+    ...{ markets, accounts, bookings, movements, shares, pnlHours, lastFillBlock },
+    hours: hoursOf(bookings),
+    ...(await pusd(rpcUrl, head)),
+  };
+}
+
+function bookMatch(
+  books: Books,
+  tokens: ReadonlyMap<string, Token>,
+  time: number,
+  { block, txHash, fills }: Extract<Fact, { kind: 'match' }>,
+): void {
+  for (const { tokenId, logIndex, ...fill } of fills) {
+    const token = tokens.get(tokenId);
+    if (token === undefined) throw new Error(`no market of token ${tokenId}`);
+    const { condition, outcome } = token;
+    const { trader, side, shares, usdc, fee, orderHash } = fill;
+    books.fill(time, condition, { ...fill, outcome });
+    if (!fill.isTaker) continue;
+    books.marketOf(condition).matches.push({
+      ...{ block, log: logIndex, time, taker: trader, txHash, orderHash },
+      ...{ side, outcome, shares, usdc, fee },
+    });
+  }
+}
+
+/** All matches, resolutions and movements in chain order, and the balances that the transfers leave. */
+async function stepsOf(rpcUrl: string, head: number, tokens: ReadonlyMap<string, Token>) {
+  const facts = await chainFacts(rpcUrl, 0, head);
+  const factsIn = new Map<string, Fact[]>();
+  for (const fact of facts) at(factsIn, fact.txHash, () => []).push(fact);
+  const logsIn = new Map<string, ChainLog[]>();
+  for (const { txHash } of facts) logsIn.set(txHash, []);
+  for await (const log of chainLogs(rpcUrl, { topics: [SHARE_TOPICS] }, 0, head))
+    at(logsIn, log.transactionHash, () => []).push(log);
+  const moves = new ShareMoves(ROLES, tokens);
+  const shares = new Map<string, [bigint, bigint]>();
+  const steps: Step[] = facts.map((fact) => ({ block: fact.block, log: fact.logIndex, fact }));
+  for (const [txHash, logs] of logsIn) {
+    const own = (factsIn.get(txHash) ?? []).filter((fact) => fact.kind === 'match');
+    const block = Number(logs[0]?.blockNumber ?? own[0]?.block);
+    const fills = own.flatMap((match) => match.fills);
+    const transaction = { block, txHash, logs, fills, matches: spansOf(logs, own) };
+    addShares(shares, moves, transaction, tokens);
+    for (const movement of moves.explain(transaction))
+      steps.push({ block, log: movement.log, movement });
+  }
+  const rank = (step: Step) => ('movement' in step ? 1 : 0);
+  steps.sort((a, b) => a.block - b.block || a.log - b.log || rank(a) - rank(b));
+  return { steps, shares };
+}
+
+/** From the first log of each match, which an exchange sends, to its last. */
+function spansOf(
+  logs: readonly ChainLog[],
+  matches: readonly Extract<Fact, { kind: 'match' }>[],
+): Transaction['matches'] {
+  let after = -1;
+  return matches.map(({ exchange, logIndex, fills }) => {
+    const moved = logs.find(
+      (log) => Number(log.logIndex) > after && addressOf(log.topics[1] ?? '') === exchange,
+    );
+    const first = Math.min(Number(moved?.logIndex ?? logIndex), fills[0]?.logIndex ?? logIndex);
+    after = logIndex;
+    return { first, last: logIndex };
+  });
+}
+
+function addShares(
+  shares: Map<string, [bigint, bigint]>,
+  moves: ShareMoves,
+  transaction: Transaction,
+  tokens: ReadonlyMap<string, Token>,
+): void {
+  for (const { from, to, token, amount } of moves.movesOf(transaction)) {
+    const { condition, outcome } = tokens.get(token) ?? {};
+    if (condition === undefined || outcome === undefined) throw new Error(`no market of ${token}`);
+    for (const [wallet, by] of [[from, -amount] as const, [to, amount] as const]) {
+      if (!moves.isWallet(wallet)) continue;
+      const held = at(shares, `${wallet} ${condition}`, (): [bigint, bigint] => [0n, 0n]);
+      held[outcome] += by;
+    }
+  }
+}
+
+/** In an open market, what was booked must leave the balances that the transfers leave. */
+function assertBalances({ markets }: Books, shares: Chain['shares']): void {
+  for (const [condition, { holdings }] of markets) {
+    for (const [trader, { balances }] of holdings) {
+      const moved = shares.get(`${trader} ${condition}`) ?? [0n, 0n];
+      if (balances[0] !== moved[0] || balances[1] !== moved[1])
+        throw new Error(`${trader} ${condition}: booked ${balances}, moved ${moved}`);
+    }
+  }
+}
+
+/** Hours in which nothing was traded or closed are omitted. */
+function hoursOf(bookings: readonly Booking[]): Chain['hours'] {
+  const hours: Chain['hours'] = new Map();
+  for (const { time, trader, condition, kind, ...change } of bookings) {
+    const isMovement = kind === 'movement' || kind === 'opening';
+    if (isMovement && change.pnl === 0n && change.cost === 0n) continue;
+    const hour = Math.floor(time / 3_600) * 3_600;
+    const account = at(hours, `${trader} ${hour}`, () => ({
+      ...empty(),
+      conditions: new Set<string>(),
+    }));
+    add(account, change);
+    account.conditions.add(condition);
+  }
+  return hours;
 }
 
 /** The mark as a fraction of outcome 0: `paid` of `whole`. */
@@ -154,7 +243,7 @@ export function openPositions(market: ChainMarket) {
   });
 }
 
-function pnlOf(accounts: Chain['accounts'], markets: Chain['markets']) {
+function pnlOf({ accounts, markets }: Books) {
   const pnl = new Map<string, OpenPnl>();
   const of = (trader: string) => at(pnl, trader, () => ({ realised: 0n, unrealised: 0n }));
   for (const [key, { pnl }] of accounts) of(key.split(' ')[0] ?? '').realised += pnl;
@@ -162,47 +251,6 @@ function pnlOf(accounts: Chain['accounts'], markets: Chain['markets']) {
     for (const { trader, unrealised } of openPositions(market)) of(trader).unrealised += unrealised;
   }
   return pnl;
-}
-
-/** The rule of docs/pnl.md for one fill; returns what it realised. */
-export function trade(
-  holding: Holding,
-  isBuy: boolean,
-  outcome: 0 | 1,
-  shares: bigint,
-  usdc: bigint,
-  fee: bigint,
-): Pick<Account, 'pnl' | 'cost'> {
-  const bought = isBuy ? outcome : ((1 - outcome) as 0 | 1);
-  const paid = isBuy ? usdc : shares - usdc;
-  const opposite = (1 - bought) as 0 | 1;
-  const held = holding.shares[opposite];
-  const closing = held < shares ? held : shares;
-  let [pnl, cost, closingPaid, closingFee] = [0n, 0n, 0n, 0n];
-  if (closing > 0n) {
-    closingPaid = (paid * closing) / shares;
-    closingFee = (fee * closing) / shares;
-    cost = (holding.cost * closing) / held;
-    const fees = (holding.fees * closing) / held;
-    pnl = closing - closingPaid - closingFee - cost - fees;
-    holding.cost -= cost;
-    holding.fees -= fees;
-    holding.shares[opposite] -= closing;
-  }
-  if (shares > closing) {
-    holding.shares[bought] += shares - closing;
-    holding.cost += paid - closingPaid;
-    holding.fees += fee - closingFee;
-  }
-  return { pnl, cost };
-}
-
-export function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Account> | undefined {
-  const outcome = holding.shares[0] > 0n ? 0 : 1;
-  if (holding.shares[outcome] === 0n) return undefined;
-  const total = payouts.reduce((sum, one) => sum + one, 0n);
-  const payout = (holding.shares[outcome] * (payouts[outcome] ?? 0n)) / total;
-  return { pnl: payout - holding.cost - holding.fees, cost: holding.cost, settlements: 1 };
 }
 
 /** Balances from every Transfer since the first block, compared with those of the token contract. */
@@ -237,37 +285,4 @@ function blockTimes(rpcUrl: string): (block: number) => Promise<number> {
     return Number(timestamp);
   };
   return (block) => at(times, block, () => ask(block));
-}
-
-export function flat(): Holding {
-  return { shares: [0n, 0n], cost: 0n, fees: 0n };
-}
-
-function empty(): Account {
-  return {
-    pnl: 0n,
-    cost: 0n,
-    fee: 0n,
-    makerVolume: 0n,
-    takerVolume: 0n,
-    fills: 0,
-    settlements: 0,
-  };
-}
-
-function add(account: Account, { fills = 0, settlements = 0, ...sums }: Partial<Account>): void {
-  account.fills += fills;
-  account.settlements += settlements;
-  for (const name of ['pnl', 'cost', 'fee', 'makerVolume', 'takerVolume'] as const) {
-    account[name] += sums[name] ?? 0n;
-  }
-}
-
-export function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  let value = map.get(key);
-  if (value === undefined) {
-    value = make();
-    map.set(key, value);
-  }
-  return value;
 }

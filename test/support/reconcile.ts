@@ -15,7 +15,7 @@ import { type GammaMarket, gammaMarkets, type Service } from './service.ts';
 
 const SHOWN_MAX = 5;
 
-type Asked = Pick<Service, 'get' | 'query'>;
+export type Asked = Pick<Service, 'get' | 'query'>;
 
 /** The chain recomputed, and the markets that its metadata API lists. */
 export async function recomputed(
@@ -179,7 +179,11 @@ export async function marketDifferences(service: Asked, chain: Chain): Promise<r
 }
 
 /** The items of all pages of a list. */
-async function pages<Item>(service: Asked, path: string, list: string): Promise<readonly Item[]> {
+export async function pages<Item>(
+  service: Asked,
+  path: string,
+  list: string,
+): Promise<readonly Item[]> {
   const items: Item[] = [];
   for (let cursor = ''; ; ) {
     const page = await service.get<Record<string, unknown>>(

@@ -9,8 +9,9 @@ import {
 import type { Booking } from '../../projector/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/fold/batches.ts';
 import { OpenPositions, type StoredMarket } from '../../projector/fold/positions.ts';
+import { at } from '../support/at.ts';
 import { blockHash, ledgerEvents, traderAddress } from '../support/ledger-generator.ts';
-import { at, flat, type Holding, payOut, trade } from '../support/recompute.ts';
+import { Ledger, payOut, trade } from '../support/wallet-ledger.ts';
 import { runs } from './fixtures.ts';
 
 /** An event, and whether movements were read in its block. */
@@ -254,13 +255,13 @@ describe('the fold of any LEDGER', () => {
     fc.assert(
       fc.property(trading, (list) => {
         const positions = new OpenPositions();
-        const held = new Map<string, Holding>();
+        const held = new Map<string, Ledger>();
         const payouts = new Map<string, readonly bigint[]>();
         for (const event of list) {
           if (event.kind === 'resolution') payouts.set(event.conditionId, event.payouts);
           for (const row of positions.apply(event)) {
             const key = `${row.trader} ${row.conditionId}`;
-            const holding = at(held, key, flat);
+            const holding = at(held, key, () => new Ledger());
             const change =
               row.kind === 'settlement'
                 ? payOut(holding, payouts.get(row.conditionId) ?? [])
@@ -272,8 +273,8 @@ describe('the fold of any LEDGER', () => {
                     row.usdc,
                     row.fee,
                   );
-            if (row.kind === 'settlement') held.set(key, flat());
-            const { cost, fees, shares } = row.kind === 'settlement' ? flat() : holding;
+            if (row.kind === 'settlement') held.set(key, new Ledger());
+            const { cost, fees, shares } = row.kind === 'settlement' ? new Ledger() : holding;
             expect([row.realisedPnl, row.realisedCost]).toEqual([change?.pnl, change?.cost]);
             expect([row.positionShares, row.positionCost, row.positionFees]).toEqual([
               shares[0] + shares[1],

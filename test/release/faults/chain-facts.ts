@@ -9,7 +9,7 @@ const ORDERS_MATCHED = '0x174b3811690657c217184f89418266767c87e4805d09680c39fc9c
 const CONDITION_RESOLUTION = '0xb44d84d3289691f71497564b85d4233648d9dbae8cbdbb4329f301c3a0185894';
 const BLOCKS_A_CALL = 100;
 
-type Log = {
+export type ChainLog = {
   readonly address: string;
   readonly topics: readonly string[];
   readonly data: string;
@@ -78,10 +78,12 @@ export async function* chainLogs(
   filter: { readonly address?: string; readonly topics: readonly unknown[] },
   from: number,
   to: number,
-): AsyncGenerator<Log> {
+): AsyncGenerator<ChainLog> {
   for (let first = from; first <= to; first += BLOCKS_A_CALL) {
     const toBlock = hex(Math.min(to, first + BLOCKS_A_CALL - 1));
-    yield* await rpc<Log[]>(rpcUrl, 'eth_getLogs', [{ ...filter, fromBlock: hex(first), toBlock }]);
+    yield* await rpc<ChainLog[]>(rpcUrl, 'eth_getLogs', [
+      { ...filter, fromBlock: hex(first), toBlock },
+    ]);
   }
 }
 
@@ -97,7 +99,7 @@ export async function blockHash(rpcUrl: string, number: number): Promise<string 
   return block?.hash;
 }
 
-function fillOf(log: Log): FactFill {
+function fillOf(log: ChainLog): FactFill {
   const [, orderHash = '', owner = '', other = ''] = log.topics;
   const [side, tokenId = 0n, making = 0n, taking = 0n, fee = 0n] = words(log.data);
   const isBuy = side === 0n;
@@ -112,7 +114,8 @@ function fillOf(log: Log): FactFill {
   };
 }
 
-function words(data: string): bigint[] {
+/** The 32-byte words of ABI data. */
+export function words(data: string): bigint[] {
   return (data.slice(2).match(/.{64}/g) ?? []).map((word) => BigInt(`0x${word}`));
 }
 
