@@ -3,20 +3,14 @@
  * that of the chain, every movement is known once, and what each wallet paid and got is what its fills and movements say. MOVES and
  * KILLS set the size.
  */
-import { decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
+import type { Hex } from 'viem';
 import { expect, test } from 'vitest';
 import { positionIds } from '../../ingest/events/token-ids.ts';
-import {
-  CONDITIONAL_TOKENS,
-  conditionalTokensAbi,
-  PUSD,
-  pusdAbi,
-} from '../../local/devnet/contracts.ts';
 import { sizes } from '../release/faults/run.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
-import { MovingWallets } from '../support/moving-wallets.ts';
+import { balancesOf, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
 import { SEED } from '../support/seed.ts';
-import { rpc, settled, start, temporaryDirectory } from '../support/service.ts';
+import { settled, start, temporaryDirectory } from '../support/service.ts';
 import { startParts } from '../support/stack.ts';
 
 const { moves: MOVES, kills: KILLS } = sizes({ moves: [150, 5_000], kills: [6, 60] });
@@ -33,24 +27,6 @@ async function* moved(devnet: StillDevnet, wallets: MovingWallets) {
     yield n;
   }
   await devnet.mine(80);
-}
-
-async function balancesOf(
-  devnet: StillDevnet,
-  asked: readonly { readonly owner: Hex; readonly id: bigint }[],
-): Promise<readonly bigint[]> {
-  const args = [asked.map(({ owner }) => owner), asked.map(({ id }) => id)] as const;
-  const batch = { abi: conditionalTokensAbi, functionName: 'balanceOfBatch' } as const;
-  const call = { to: CONDITIONAL_TOKENS, data: encodeFunctionData({ ...batch, args }) };
-  const data = await rpc<Hex>(devnet.url, 'eth_call', [{ ...call, gas: '0x20000000' }, 'latest']);
-  return decodeFunctionResult({ ...batch, data });
-}
-
-async function moneyOf(devnet: StillDevnet, owner: Hex): Promise<bigint> {
-  const of = { abi: pusdAbi, functionName: 'balanceOf' } as const;
-  const data = encodeFunctionData({ ...of, args: [owner] });
-  const result = await devnet.call<Hex>('eth_call', { to: PUSD, data }, 'latest');
-  return decodeFunctionResult({ ...of, data: result });
 }
 
 /** What a wallet got for its fills and movements, less what it paid. */

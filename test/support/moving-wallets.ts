@@ -4,6 +4,7 @@
  * lacks, so no transaction reverts. It counts the rows that the service should have, and the shares that each wallet should hold.
  */
 import {
+  decodeFunctionResult,
   encodeAbiParameters,
   encodeFunctionData,
   encodePacked,
@@ -502,6 +503,26 @@ export class MovingWallets {
   #price(): bigint {
     return BigInt(50 + this.#random.below(900));
   }
+}
+
+/** Shares on the chain. */
+export async function balancesOf(
+  devnet: StillDevnet,
+  asked: readonly { readonly owner: Hex; readonly id: bigint }[],
+): Promise<readonly bigint[]> {
+  const args = [asked.map(({ owner }) => owner), asked.map(({ id }) => id)] as const;
+  const batch = { abi: conditionalTokensAbi, functionName: 'balanceOfBatch' } as const;
+  const data = encodeFunctionData({ ...batch, args });
+  const call = { to: CONDITIONAL_TOKENS, data, gas: '0x20000000' };
+  return decodeFunctionResult({ ...batch, data: await devnet.call('eth_call', call, 'latest') });
+}
+
+/** pUSD on the chain. */
+export async function moneyOf(devnet: StillDevnet, owner: Hex): Promise<bigint> {
+  const of = { abi: pusdAbi, functionName: 'balanceOf' } as const;
+  const data = encodeFunctionData({ ...of, args: [owner] });
+  const result = await devnet.call<Hex>('eth_call', { to: PUSD, data }, 'latest');
+  return decodeFunctionResult({ ...of, data: result });
 }
 
 function opposite(outcome: OutcomeIndex): OutcomeIndex {
