@@ -30,7 +30,8 @@ interface OutcomeTokenFactory {
 /// newest orders are stored. SIGNATURES ARE NOT CHECKED: an operator can trade for any wallet, so this contract
 /// must never hold anything of value. Deployed three times: as the ordinary exchange and as that of the events of which
 /// one market wins, which both mint and merge with ConditionalTokens, and as that of the neg-risk adapter's markets,
-/// which does so with an adapter.
+/// which does so with an adapter. Unlike on Polymarket, makers give their shares before the taker, and shares of a
+/// seller pass through the exchange also if the buyer is on the other side.
 contract CtfExchange {
     uint8 private constant BUY = 0;
     uint8 private constant SELL = 1;
