@@ -93,6 +93,8 @@ export const LedgerMarket = z.object({
   ...ChainPosition,
   conditionId: Hash,
   collateral: Address,
+  /** Of conversions, in 10,000ths, if this is question 0 of a neg-risk market with such a fee. */
+  feeBips: Index.optional(),
 });
 export type LedgerMarket = z.infer<typeof LedgerMarket>;
 

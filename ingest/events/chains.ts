@@ -74,25 +74,30 @@ const AMOY_ID = 80_002;
  * local/devnet deploys its contracts here. The deployer's address and nonces determine the addresses.
  */
 const DEVNET_COLLATERAL = '0x5fbdb2315678afecb367f032d93f642f64180aa3';
+const DEVNET_WRAPPED_COLLATERAL = '0xdc64a140aa3e981100a9beca4e685f962f0cf6c9';
 const DEVNET: BuiltIn = {
   id: 31_337,
   exchanges: new Map([
     ['0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0', DEVNET_COLLATERAL],
     ['0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9', DEVNET_COLLATERAL],
+    ['0x8a791620dd6260079bf849dc5567adc3f2fdc318', DEVNET_WRAPPED_COLLATERAL],
   ]),
   conditionalTokens: '0xe7f1725e7734ce288f8367e1bb143e90bb3f0512',
   collateral: DEVNET_COLLATERAL,
   firstBlock: 0,
   shares: {
     collateral: DEVNET_COLLATERAL,
-    negRiskCollateral: DEVNET_COLLATERAL,
-    // Not deployed yet.
-    negRiskAdapter: '0xdc64a140aa3e981100a9beca4e685f962f0cf6c9',
-    silentAdapters: new Set(),
-    adapters: new Set(),
-    redeemers: new Set(),
+    negRiskCollateral: DEVNET_WRAPPED_COLLATERAL,
+    negRiskAdapter: '0x5fc8d32690cc91d4c39d9d3abcbd16989f875707',
+    silentAdapters: new Set(['0x0165878a594ca255338adfa4d48449f69242eb8f']),
+    adapters: new Set(['0xa513e6e4b8f2a923d98304ec87f64353c4d5c853']),
+    redeemers: new Set(['0x2279b7a0a67db372996a5fab50d91eaa73d2ebe6']),
     burn: '0xa5ef39c3d3e10d0b270233af41cac69796b12966',
-    others: new Set(),
+    others: new Set([
+      DEVNET_WRAPPED_COLLATERAL,
+      // Takes the fees of conversions.
+      '0x976ea74026e726554db657fa54763abd0c3a0aa9',
+    ]),
   },
 };
 

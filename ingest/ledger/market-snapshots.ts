@@ -29,6 +29,8 @@ const Snapshot = z.object({
       z.tuple([Address, z.string(), z.string()]).nullable(),
       Amount.nullable(),
       z.tuple([Amount, Amount]).nullable(),
+      // Missing without a fee.
+      Index.optional(),
     ]),
   ),
 });
@@ -54,9 +56,9 @@ export class MarketSnapshots {
     if (data === undefined) return undefined;
     try {
       const { number, hash, markets } = Snapshot.parse(JSON.parse(`${zstdDecompressSync(data)}`));
-      const all = markets.map(([conditionId, tokens, price, payouts]) => ({
+      const all = markets.map(([conditionId, tokens, price, payouts, feeBips]) => ({
         ...{ conditionId, tokens: tokens === null ? undefined : tokensOf(tokens) },
-        ...{ price: price ?? undefined, payouts: payouts ?? undefined },
+        ...{ price: price ?? undefined, payouts: payouts ?? undefined, feeBips },
       }));
       return { block: { number, hash }, known: new KnownMarkets(all) };
     } catch (err) {
@@ -101,11 +103,12 @@ function tokensOf([collateral, zero, one]: readonly [Address, string, string]) {
   return { collateral, ids: [zero, one] } as const;
 }
 
-function textOf({ conditionId, tokens, price, payouts }: KnownMarket): string {
+function textOf({ conditionId, tokens, price, payouts, feeBips }: KnownMarket): string {
   return JSON.stringify([
     conditionId,
     tokens === undefined ? null : [tokens.collateral, ...tokens.ids],
     price?.toString() ?? null,
     payouts?.map(String) ?? null,
+    ...(feeBips === undefined ? [] : [feeBips]),
   ]);
 }

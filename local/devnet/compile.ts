@@ -19,8 +19,8 @@ type SolcOutput = {
   >;
 };
 
-/** Inlined into the contracts that use them. */
-const LIBRARIES = new Set(['PositionIds']);
+/** Parts of other contracts, which are not deployed. */
+const PARTS = new Set(['PositionIds', 'Token', 'Adapter', 'OutcomeTokenFactory']);
 const CONTRACTS_DIRECTORY = new URL('./contracts/', import.meta.url);
 const ARTIFACTS_FILE = new URL('./artifacts.json', import.meta.url);
 
@@ -43,7 +43,7 @@ export function compileContracts(): Artifacts {
   const artifacts: [string, Artifact][] = [];
   for (const file of files) {
     for (const [name, contract] of Object.entries(output.contracts?.[file] ?? {})) {
-      if (LIBRARIES.has(name)) continue;
+      if (PARTS.has(name)) continue;
       artifacts.push([name, { abi: contract.abi, bytecode: `0x${contract.evm.bytecode.object}` }]);
     }
   }

@@ -1,7 +1,7 @@
 /**
  * The devnet's contracts: their addresses, the parts of their interfaces that the devnet uses, and their
  * deployment. The accounts are those of anvil's default mnemonic ("test test … junk"). Contract addresses
- * follow from the deployer and its first four nonces, so they are the same on every devnet; ingest/events/chains.ts
+ * follow from the deployer and its first nonces, so they are the same on every devnet; ingest/events/chains.ts
  * names them too.
  */
 import { encodeDeployData, encodeFunctionData, type Hex, parseAbi } from 'viem';
@@ -27,11 +27,21 @@ export const STRANGER = '0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65';
 /** Account 5. */
 export const FEE_RECEIVER = '0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc';
 
-/** Deployer nonces 0 to 3, in this order. */
+/** Account 6: takes the fees of conversions. */
+export const VAULT = '0x976EA74026E726554dB657fA54763abd0C3a0aa9';
+
+/** Deployer nonces 0 to 9, in this order. */
 export const PUSD = '0x5FbDB2315678afecb367f032d93F642f64180aa3';
 export const CONDITIONAL_TOKENS = '0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512';
 export const EXCHANGE = '0x9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0';
 export const NEG_RISK_EXCHANGE = '0xCf7Ed3AccA5a467e9e704C703E8D87F634fB0Fc9';
+export const WRAPPED_COLLATERAL = '0xDc64a140Aa3E981100a9becA4E685f962f0cF6C9';
+export const NEG_RISK_ADAPTER = '0x5FC8d32690cc91D4c39d9d3abcBD16989F875707';
+export const SILENT_ADAPTER = '0x0165878A594ca255338adfa4d48449f69242Eb8F';
+export const LOGGING_ADAPTER = '0xa513E6E4b8f2a923D98304ec87F64353C4D5C853';
+export const REDEEMER = '0x2279B7A0a67DB372996a5FaB50D91eAA73d2eBe6';
+/** Trades the markets of the neg-risk adapter. Those of the calendar have another oracle (NEG_RISK_EXCHANGE). */
+export const WRAPPED_EXCHANGE = '0x8A791620dd6260079BF849Dc5567aDC3F2FdC318';
 
 /** The whole interfaces are in artifacts.json; these parts are typed for viem. */
 export const exchangeAbi = parseAbi([
@@ -50,7 +60,11 @@ export const exchangeAbi = parseAbi([
 export const conditionalTokensAbi = parseAbi([
   'function prepareCondition(address oracle, bytes32 questionId, uint256 outcomeSlotCount)',
   'function reportPayouts(bytes32 questionId, uint256[] payouts)',
+  'function splitPosition(bytes32 conditionId, uint256 amount)',
+  'function mergePositions(bytes32 conditionId, uint256 amount)',
   'function redeemPositions(bytes32 conditionId, address[] owners)',
+  'function safeTransferFrom(address from, address to, uint256 id, uint256 amount, bytes data)',
+  'function safeBatchTransferFrom(address from, address to, uint256[] ids, uint256[] amounts, bytes data)',
   'function setSpenders(address[] spenders)',
   'function balanceOf(address owner, uint256 id) view returns (uint256)',
   'function balanceOfBatch(address[] owners, uint256[] ids) view returns (uint256[])',
@@ -69,6 +83,9 @@ export const pusdAbi = parseAbi([
   'event Transfer(address indexed from, address indexed to, uint256 value)',
 ]);
 
+const EXCHANGES = [EXCHANGE, NEG_RISK_EXCHANGE, WRAPPED_EXCHANGE] as const;
+const ADAPTERS = [NEG_RISK_ADAPTER, SILENT_ADAPTER, LOGGING_ADAPTER, REDEEMER] as const;
+
 /**
  * Deploys and connects the contracts on an empty chain, in one block with the timestamp `time` (unix
  * seconds). Throws if a transaction fails or a contract lands at another address.
@@ -77,14 +94,28 @@ export async function deploy(rpc: Rpc, time: number): Promise<void> {
   const sender = new Sender(rpc);
   const setSpenders = {
     functionName: 'setSpenders',
-    args: [[CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE]],
+    args: [[CONDITIONAL_TOKENS, ...EXCHANGES, ...ADAPTERS]],
   } as const;
-  const exchange = creation('CtfExchange', [PUSD, CONDITIONAL_TOKENS, FEE_RECEIVER, OPERATORS]);
+  const exchange = (factory: Hex) =>
+    creation('CtfExchange', [PUSD, CONDITIONAL_TOKENS, factory, FEE_RECEIVER, OPERATORS]);
+  const negRisk = [PUSD, CONDITIONAL_TOKENS, WRAPPED_COLLATERAL, VAULT];
+  const created = [
+    [PUSD, creation('PusdToken', [])],
+    [
+      CONDITIONAL_TOKENS,
+      creation('ConditionalTokens', [PUSD, NEG_RISK_ADAPTER, WRAPPED_COLLATERAL]),
+    ],
+    [EXCHANGE, exchange(CONDITIONAL_TOKENS)],
+    [NEG_RISK_EXCHANGE, exchange(CONDITIONAL_TOKENS)],
+    [WRAPPED_COLLATERAL, creation('WrappedCollateral', [PUSD, NEG_RISK_ADAPTER])],
+    [NEG_RISK_ADAPTER, creation('NegRiskAdapter', negRisk)],
+    [SILENT_ADAPTER, creation('SilentAdapter', [NEG_RISK_ADAPTER])],
+    [LOGGING_ADAPTER, creation('LoggingAdapter', [NEG_RISK_ADAPTER])],
+    [REDEEMER, creation('Redeemer', [NEG_RISK_ADAPTER])],
+    [WRAPPED_EXCHANGE, exchange(SILENT_ADAPTER)],
+  ] as const;
   const hashes = await sender.send([
-    { from: DEPLOYER, data: creation('PusdToken', []) },
-    { from: DEPLOYER, data: creation('ConditionalTokens', [PUSD]) },
-    { from: DEPLOYER, data: exchange },
-    { from: DEPLOYER, data: exchange },
+    ...created.map(([, data]) => ({ from: DEPLOYER, data }) as const),
     { from: DEPLOYER, to: PUSD, data: encodeFunctionData({ abi: pusdAbi, ...setSpenders }) },
     {
       from: DEPLOYER,
@@ -93,13 +124,12 @@ export async function deploy(rpc: Rpc, time: number): Promise<void> {
     },
   ]);
   await sender.mine(time);
-  const planned = [PUSD, CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE];
   for (const [i, hash] of hashes.entries()) {
     const receipt = await rpc.call<{ status: Hex; contractAddress: Hex | null }>(
       'eth_getTransactionReceipt',
       hash,
     );
-    const address = planned[i]?.toLowerCase() ?? null;
+    const address = created[i]?.[0].toLowerCase() ?? null;
     if (receipt.status !== '0x1' || (receipt.contractAddress ?? null) !== address) {
       throw new Error(`deployment step ${i} failed or missed its address ${address}`);
     }

@@ -3,6 +3,7 @@ import { pino } from 'pino';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openObjects } from '../../infra/nats/objects.ts';
+import type { Hash } from '../../ingest/contract.ts';
 import { KnownMarkets } from '../../ingest/events/shares/known-markets.ts';
 import { MarketSnapshots } from '../../ingest/ledger/market-snapshots.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
@@ -38,8 +39,16 @@ function knownMarkets() {
     }
     known.learn(event);
   }
+  const [first] = known.all();
+  if (first === undefined) throw new Error('no market');
+  known.learn({ ...market(first.conditionId), feeBips: 250 });
   return known;
 }
+
+const market = (conditionId: Hash) => ({
+  ...{ kind: 'market' as const, blockNumber: 10_101, blockTime: 0, txHash: hash(1), logIndex: 0 },
+  ...{ conditionId, collateral: `0x${'77'.repeat(20)}` as const },
+});
 
 test('a snapshot is saved after ten thousand blocks, as of that block', async () => {
   const snapshots = await open();
@@ -52,10 +61,8 @@ test('a snapshot is saved after ten thousand blocks, as of that block', async ()
   // It is saved in the background.
   const [first] = expected;
   if (first === undefined) throw new Error('no market');
-  known.learn({
-    ...{ kind: 'market', blockNumber: 10_101, blockTime: 0, txHash: hash(1), logIndex: 0 },
-    ...{ conditionId: first.conditionId, collateral: `0x${'77'.repeat(20)}` },
-  });
+  expect(first.feeBips).toBe(250);
+  known.learn({ ...market(first.conditionId), collateral: `0x${'78'.repeat(20)}`, feeBips: 300 });
   const saved = await until(async () => (await open()).load());
   expect(saved.block).toEqual({ number: 10_100, hash: hash(10_100) });
   expect(saved.known.all()).toEqual(expected);

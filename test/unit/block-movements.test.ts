@@ -137,6 +137,7 @@ describe('the tokens of a market', () => {
 const conversion = (amount: bigint): Conversion => ({
   ...{ marketId: hash(10), indexSet: 0b101n, amount, out: undefined },
   questionOf: (id) => QUESTIONS.indexOf(id as Hash),
+  first: QUESTIONS[0] ?? hash(0),
 });
 
 /** No of questions 0 and 2 becomes Yes of 1 and 3, and cash. */
@@ -171,6 +172,37 @@ test('a conversion has a value in each market, and its cash adds up to what was 
   ]);
   expect(found.map(({ part }) => part)).toEqual([0, 1, 0, 1]);
   expect(found.reduce((sum, { usdc }) => sum + usdc, 0n)).toBe(10n * M);
+});
+
+test('a conversion of all questions pays less in a market with a fee, also after a restart', () => {
+  const amount = 10n * M;
+  const all = conversion(amount);
+  const named: Named = {
+    ...{ kind: 'convert', logIndex: 9, emitter: ADAPTER, by: ALICE, payout: undefined },
+    ...{ isAbout: (id) => QUESTIONS.includes(id as Hash), conversion: all },
+  };
+  const moves = QUESTIONS.map((id): Move => {
+    const of = { operator: ADAPTER, from: ALICE, to: BURN, shares: amount };
+    return { logIndex: 1, ...of, tokenId: tokens(id)[1] };
+  });
+  const conditions = QUESTIONS.map((id) => prepared(id));
+  const market = { ...prepared(all.first), feeBips: 100 };
+  const first = movements();
+  const known = [
+    ...first.complete(block(1, [], [[hash(1), { conditions: [market] }]])),
+    ...first.complete(block(2, [], [[hash(2), { conditions }]])),
+  ];
+  expect(only('market', known).map(({ feeBips }) => feeBips)).toEqual([100, ...Array(3)]);
+  const again = movements();
+  for (const event of known) again.learn(event);
+  for (const one of [first, again]) {
+    const found = only(
+      'movement',
+      one.complete(block(3, [], [[hash(3), { moves, named: [named] }]])),
+    );
+    expect(found).toHaveLength(4);
+    expect(found.reduce((sum, { usdc }) => sum + usdc, 0n)).toBe((3n * amount * 99n) / 100n);
+  }
 });
 
 test('a price is that of the newest match before the log, and after the resolution the payout', () => {

@@ -8,13 +8,21 @@ import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { chainOf } from '../../ingest/events/chains.ts';
 import { WATCHED_TOPICS } from '../../ingest/events/decode.ts';
+import { SHARE_TOPICS } from '../../ingest/events/shares/share-logs.ts';
 import artifacts from '../../local/devnet/artifacts.json' with { type: 'json' };
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
   EXCHANGE,
+  LOGGING_ADAPTER,
+  NEG_RISK_ADAPTER,
   NEG_RISK_EXCHANGE,
   PUSD,
+  REDEEMER,
+  SILENT_ADAPTER,
+  VAULT,
+  WRAPPED_COLLATERAL,
+  WRAPPED_EXCHANGE,
 } from '../../local/devnet/contracts.ts';
 import { blocksMax, planHistory } from '../../local/devnet/history.ts';
 import { Calendar, fairPrice } from '../../local/devnet/markets.ts';
@@ -38,11 +46,23 @@ describe('the contracts', () => {
   test('are where ingest expects them on the devnet', () => {
     const chain = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
     expect(chain.id).toBe(CHAIN_ID);
-    expect([...chain.exchanges]).toEqual(
-      [EXCHANGE, NEG_RISK_EXCHANGE].map((one) => [one.toLowerCase(), PUSD.toLowerCase()]),
-    );
+    const [collateral, wrapped] = [PUSD.toLowerCase(), WRAPPED_COLLATERAL.toLowerCase()];
+    expect([...chain.exchanges]).toEqual([
+      [EXCHANGE.toLowerCase(), collateral],
+      [NEG_RISK_EXCHANGE.toLowerCase(), collateral],
+      [WRAPPED_EXCHANGE.toLowerCase(), wrapped],
+    ]);
     expect(chain.conditionalTokens).toBe(CONDITIONAL_TOKENS.toLowerCase());
-    expect(chain.collateral).toBe(PUSD.toLowerCase());
+    expect(chain.collateral).toBe(collateral);
+    expect(chain.shares).toMatchObject({
+      collateral,
+      negRiskCollateral: wrapped,
+      negRiskAdapter: NEG_RISK_ADAPTER.toLowerCase(),
+      silentAdapters: new Set([SILENT_ADAPTER.toLowerCase()]),
+      adapters: new Set([LOGGING_ADAPTER.toLowerCase()]),
+      redeemers: new Set([REDEEMER.toLowerCase()]),
+      others: new Set([wrapped, VAULT.toLowerCase()]),
+    });
   });
 });
 
@@ -51,7 +71,7 @@ test('the compiled contracts have the event topics that ingest reads', () => {
     .flatMap(({ abi }) => abi as { type: string; name?: string }[])
     .filter((item) => item.type === 'event')
     .map((item) => toEventSelector(item as never));
-  expect(compiled).toEqual(expect.arrayContaining([...WATCHED_TOPICS]));
+  expect(compiled).toEqual(expect.arrayContaining([...WATCHED_TOPICS, ...SHARE_TOPICS]));
 });
 
 describe('Calendar', () => {

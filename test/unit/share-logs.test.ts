@@ -1,5 +1,13 @@
 /** Real logs of Polygon that move shares or name why, and encoded ones of events of which no public log is known. */
-import type { Hex } from 'viem';
+import {
+  encodeAbiParameters,
+  encodeEventTopics,
+  encodePacked,
+  type Hex,
+  keccak256,
+  parseAbi,
+  parseAbiParameters,
+} from 'viem';
 import { describe, expect, test } from 'vitest';
 import { MATCH } from '../../ingest/events/match.ts';
 import { movementsOf, type TokenPlace } from '../../ingest/events/shares/movements.ts';
@@ -103,6 +111,36 @@ test('logs of other contracts and events are ignored', () => {
   const [, log] = named[0] ?? [];
   const elsewhere = { ...(log as Log), address: EXCHANGE };
   expect(readShareLogs([chainLog(elsewhere)], CONTRACTS).named).toEqual([]);
+});
+
+test('a market of the neg-risk adapter is known with its fee, if it has one', () => {
+  const prepared = (feeBips: bigint) => {
+    const abi = parseAbi([
+      'event MarketPrepared(bytes32 indexed, address indexed, uint256, bytes)',
+    ]);
+    const marketId = `0x${'ab'.repeat(31)}00` as const;
+    const log = {
+      ...{ address: CONTRACTS.negRiskAdapter, logIndex: 3, data: '0x' as Hex, topics: [] as Hex[] },
+    };
+    const [topic] = encodeEventTopics({ abi });
+    const data = encodeAbiParameters(parseAbiParameters('uint256, bytes'), [feeBips, '0x1234']);
+    const topics = [topic as Hex, marketId, `0x${'0'.repeat(64)}` as const];
+    return readShareLogs(
+      [{ ...chainLog(real.logs[0]?.log as Log), ...log, topics, data }],
+      CONTRACTS,
+    );
+  };
+  const packed = encodePacked(
+    ['address', 'bytes32', 'uint256'],
+    [CONTRACTS.negRiskAdapter, `0x${'ab'.repeat(31)}00`, 2n],
+  );
+  expect(prepared(150n).conditions).toEqual([
+    {
+      ...{ logIndex: 3, conditionId: keccak256(packed), collateral: CONTRACTS.negRiskCollateral },
+      ...{ isPrepared: true, feeBips: 150 },
+    },
+  ]);
+  expect(prepared(0n).conditions).toEqual([]);
 });
 
 describe('a real mint match', () => {

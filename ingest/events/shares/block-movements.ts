@@ -30,6 +30,7 @@ export type DecodedBlock = {
 
 type ByMarket = ReadonlyMap<string, bigint>;
 const ONE = 1_000_000n;
+const FEE_DENOMINATOR = 10_000n;
 const NO_LOGS: ShareLogs = { moves: [], named: [], conditions: [] };
 
 export class BlockMovements {
@@ -116,13 +117,15 @@ export class BlockMovements {
   #learnMarkets(
     events: readonly TradingEvent[],
     { conditions }: ShareLogs,
-    report: (market: Pick<LedgerMarket, 'logIndex' | 'conditionId' | 'collateral'>) => void,
+    report: (
+      market: Pick<LedgerMarket, 'logIndex' | 'conditionId' | 'collateral' | 'feeBips'>,
+    ) => void,
   ): void {
-    for (const { logIndex, conditionId, collateral, isPrepared } of conditions) {
+    for (const { logIndex, conditionId, collateral, isPrepared, ...fee } of conditions) {
       const known = this.#collateralOf(conditionId);
       // Whoever holds a token may mint shares with it. Only a preparation says whose tokens the exchanges trade.
       const isNew = known === undefined || (isPrepared && known !== collateral);
-      if (isNew) report({ logIndex, conditionId, collateral });
+      if (isNew || fee.feeBips !== undefined) report({ logIndex, conditionId, collateral, ...fee });
     }
     for (const event of events) {
       if (event.kind !== 'match') continue;
@@ -173,12 +176,19 @@ export class BlockMovements {
     if (kind === 'redeem') return payout ?? 0n;
     if (kind !== 'convert' || conversion === undefined) return 0n;
     const parts = all.filter((one) => one.conversion === conversion);
-    const out = parts.find((one) => one.change[0] > 0n)?.change[0] ?? paidForEach(conversion);
+    const out = parts.find((one) => one.change[0] > 0n)?.change[0] ?? this.#paidForEach(conversion);
     // As of the first transfer.
     const byMarket = values.get(conversion) ?? this.#valuesOf(conversion, parts, out);
     values.set(conversion, byMarket);
     const value = byMarket.get(conditionId) ?? 0n;
     return change[0] > 0n ? -value : out - value;
+  }
+
+  /** A conversion of all questions hands out no Yes, of which the fee could be seen. */
+  #paidForEach({ amount, out, first }: Conversion): bigint {
+    const feeBips = BigInt(this.#known.find(first)?.feeBips ?? 0);
+    // Rounds down, as the adapter does.
+    return out ?? amount - (amount * feeBips) / FEE_DENOMINATOR;
   }
 
   #valuesOf({ questionOf }: Conversion, parts: readonly Moved[], out: bigint): ByMarket {
@@ -191,11 +201,6 @@ export class BlockMovements {
     const values = conversionValues(out, questions);
     return new Map(ids.map((id, index) => [id, values[index] ?? 0n]));
   }
-}
-
-/** A conversion of all questions hands out no Yes, and its fee is not logged: no market with a fee is known. */
-function paidForEach({ amount, out }: Conversion): bigint {
-  return out ?? amount;
 }
 
 type OfTransaction = { readonly own: TradingEvent[]; readonly logs: ShareLogs };

@@ -21,6 +21,8 @@ export type KnownMarket = {
   /** Of outcome 0 in the newest match, micro-USDC per share, rounded down. */
   readonly price: bigint | undefined;
   readonly payouts: readonly [bigint, bigint] | undefined;
+  /** See LedgerMarket; undefined without a fee. */
+  readonly feeBips: number | undefined;
 };
 
 export class KnownMarkets {
@@ -58,11 +60,13 @@ export class KnownMarkets {
     else if (event.kind === 'resolution') this.#resolved(event);
   }
 
-  #tokens({ conditionId, collateral }: LedgerMarket): void {
-    const before = this.find(conditionId)?.tokens;
-    for (const token of before?.ids ?? []) this.#conditions.delete(token);
+  #tokens({ conditionId, collateral, ...fee }: LedgerMarket): void {
+    const before = this.find(conditionId);
+    for (const token of before?.tokens?.ids ?? []) this.#conditions.delete(token);
     const [zero, one] = positionIds(collateral, conditionId);
-    this.#place(this.#set(conditionId, { tokens: { collateral, ids: [`${zero}`, `${one}`] } }));
+    const tokens = { collateral, ids: [`${zero}`, `${one}`] } as const;
+    const feeBips = fee.feeBips ?? before?.feeBips;
+    this.#place(this.#set(conditionId, { tokens, feeBips }));
   }
 
   #matched({ conditionId, fills }: Match): void {
@@ -89,4 +93,4 @@ export class KnownMarkets {
   }
 }
 
-const UNKNOWN = { tokens: undefined, price: undefined, payouts: undefined };
+const UNKNOWN = { tokens: undefined, price: undefined, payouts: undefined, feeBips: undefined };

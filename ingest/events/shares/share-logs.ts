@@ -47,6 +47,8 @@ export type Conversion = {
   readonly amount: bigint;
   /** Of each Yes, micro-shares, if the event says so: `amount` less the fee. */
   readonly out: bigint | undefined;
+  /** The condition of question 0, with which the fee of the market is known. */
+  readonly first: Hash;
   /** The number of the question that this condition decides. */
   readonly questionOf: (conditionId: string) => number | undefined;
 };
@@ -70,6 +72,8 @@ export type Condition = {
   readonly conditionId: Hash;
   readonly collateral: Hex;
   readonly isPrepared: boolean;
+  /** Of conversions, in 10,000ths, with question 0 of a market that has one. */
+  readonly feeBips?: number | undefined;
 };
 
 export type ShareLogs = {
@@ -87,6 +91,8 @@ const TRANSFER_BATCH = toEventSelector(
 const CONDITION_PREPARATION = toEventSelector(
   'ConditionPreparation(bytes32,address,bytes32,uint256)',
 );
+
+const MARKET_PREPARED = toEventSelector('MarketPrepared(bytes32,address,uint256,bytes)');
 
 const SPLIT =
   'event PositionSplit(address indexed by, bytes32 indexed conditionId, uint256 amount)';
@@ -145,7 +151,11 @@ const BY_CONDITIONAL_TOKENS = new Set<string>([
 
 /** topic0 of all logs that say how shares move. */
 export const SHARE_TOPICS: readonly Hex[] = [
-  ...new Set([...BY_CONDITIONAL_TOKENS, ...Object.values(TOPICS).flatMap((own) => [...own])]),
+  ...new Set([
+    ...BY_CONDITIONAL_TOKENS,
+    MARKET_PREPARED,
+    ...Object.values(TOPICS).flatMap((own) => [...own]),
+  ]),
 ] as Hex[];
 
 /** The contracts that log them. */
@@ -160,7 +170,8 @@ export function logsShares(address: Hex, topic: Hex, contracts: ShareContracts):
   if (emitter === undefined) return false;
   return (
     TOPICS[emitter].has(topic) ||
-    (emitter === 'conditionalTokens' && BY_CONDITIONAL_TOKENS.has(topic))
+    (emitter === 'conditionalTokens' && BY_CONDITIONAL_TOKENS.has(topic)) ||
+    (emitter === 'negRiskAdapter' && topic === MARKET_PREPARED)
   );
 }
 
@@ -175,6 +186,7 @@ export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContrac
     if (topic === TRANSFER_SINGLE) moves.push(...movesOf(log, [word(log, 0)], [word(log, 1)]));
     else if (topic === TRANSFER_BATCH) moves.push(...movesOf(log, list(log, 0), list(log, 1)));
     else if (topic === CONDITION_PREPARATION) conditions.push(...preparedBy(log, contracts));
+    else if (topic === MARKET_PREPARED) conditions.push(...withFee(log, contracts));
     else {
       const event = namedBy(log, contracts);
       named.push(event);
@@ -212,6 +224,7 @@ function namedBy(
       conversion: {
         ...{ marketId, indexSet, amount, questionOf },
         out: 'out' in args ? args.out : undefined,
+        first: conditionOf(contracts.negRiskAdapter, marketId, 0),
       },
     };
   }
@@ -246,6 +259,17 @@ function preparedBy(log: ChainLog, of: ShareContracts): readonly Condition[] {
   const collateral =
     addressTopic(log, 2) === of.negRiskAdapter ? of.negRiskCollateral : of.collateral;
   return [{ logIndex, conditionId: conditionId as Hash, collateral, isPrepared: true }];
+}
+
+/** The last byte of a market's id is 0, so question 0 has the same id. Most markets have no fee. */
+function withFee(log: ChainLog, of: ShareContracts): readonly Condition[] {
+  const { logIndex, topics } = log;
+  const [, marketId] = topics;
+  const feeBips = Number(word(log, 0));
+  if (marketId === undefined || feeBips === 0) return [];
+  const conditionId = conditionOf(of.negRiskAdapter, marketId as Hash, 0);
+  const collateral = of.negRiskCollateral;
+  return [{ logIndex, conditionId, collateral, isPrepared: true, feeBips }];
 }
 
 function movesOf(

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {PusdToken} from "./PusdToken.sol";
+import {Token} from "./Token.sol";
 import {PositionIds} from "./PositionIds.sol";
 
 /// The devnet's ConditionalTokens: conditions with two outcomes, balances per (owner, position id),
-/// split, merge and redemption against pUSD. Events are those of the Gnosis contract and in its order.
+/// split, merge and redemption. Events are those of the Gnosis contract and in its order. The collateral follows from the
+/// oracle: wrapped collateral if that is the neg-risk adapter, else pUSD. There are no nested positions.
 /// Trader wallets of the devnet have no keys. So spenders named by the admin replace approvals, and anyone
 /// may redeem for any owner; the payout always goes to the owner.
 ///
 /// anvil copies and hashes the whole storage for every block, including slots that became zero. So no mapping
 /// here grows with every market: conditions and balances are in tables whose slots are reused.
 contract ConditionalTokens {
-    PusdToken public immutable collateral;
+    Token public immutable collateral;
+    /// The oracle of neg-risk conditions, and their collateral.
+    address public immutable negRiskAdapter;
+    Token public immutable wrapped;
     address public immutable admin;
 
     mapping(address => bool) public isSpender;
@@ -23,7 +27,8 @@ contract ConditionalTokens {
         uint96 payout0;
         uint96 payout1;
         /// Time of the resolution; 0 if unresolved.
-        uint64 resolvedAt;
+        uint56 resolvedAt;
+        bool isNegRisk;
     }
 
     /// A condition is in the bucket of its id. A new one replaces the one that was resolved first.
@@ -93,13 +98,14 @@ contract ConditionalTokens {
     error AlreadyResolved();
     error NotResolved();
     error NoPayout();
+    error MismatchedLengths();
     error TooManyConditions();
     error TooManyBalances();
     error AmountTooLarge(uint256 amount);
     error InsufficientPosition(address owner, uint256 id, uint256 balance, uint256 amount);
 
-    constructor(PusdToken collateral_) {
-        collateral = collateral_;
+    constructor(Token collateral_, address negRiskAdapter_, Token wrapped_) {
+        (collateral, negRiskAdapter, wrapped) = (collateral_, negRiskAdapter_, wrapped_);
         admin = msg.sender;
     }
 
@@ -113,8 +119,9 @@ contract ConditionalTokens {
         bytes32 conditionId = PositionIds.conditionId(oracle, questionId, outcomeSlotCount);
         Condition storage condition = _place(conditionId);
         if (condition.id == conditionId) revert AlreadyPrepared();
-        address token = address(collateral);
         condition.id = conditionId;
+        condition.isNegRisk = oracle == negRiskAdapter;
+        address token = address(_collateral(condition));
         condition.positionIds = [
             PositionIds.positionId(token, PositionIds.collectionId(conditionId, 1)),
             PositionIds.positionId(token, PositionIds.collectionId(conditionId, 2))
@@ -134,26 +141,30 @@ contract ConditionalTokens {
         if (sum > type(uint96).max) revert AmountTooLarge(sum);
         condition.payout0 = uint96(payouts[0]);
         condition.payout1 = uint96(payouts[1]);
-        condition.resolvedAt = uint64(block.timestamp);
+        condition.resolvedAt = uint56(block.timestamp);
         emit ConditionResolution(conditionId, msg.sender, questionId, payouts.length, payouts);
     }
 
     function splitPosition(bytes32 conditionId, uint256 amount) external {
-        uint256[2] storage ids = _prepared(conditionId).positionIds;
-        collateral.transferFrom(msg.sender, address(this), amount);
+        Condition storage condition = _prepared(conditionId);
+        uint256[2] storage ids = condition.positionIds;
+        Token token = _collateral(condition);
+        token.transferFrom(msg.sender, address(this), amount);
         _give(msg.sender, ids[0], amount);
         _give(msg.sender, ids[1], amount);
         _emitBoth(address(0), msg.sender, ids, amount);
-        emit PositionSplit(msg.sender, address(collateral), 0, conditionId, _both(), amount);
+        emit PositionSplit(msg.sender, address(token), 0, conditionId, _both(), amount);
     }
 
     function mergePositions(bytes32 conditionId, uint256 amount) external {
-        uint256[2] storage ids = _prepared(conditionId).positionIds;
+        Condition storage condition = _prepared(conditionId);
+        uint256[2] storage ids = condition.positionIds;
+        Token token = _collateral(condition);
         _take(msg.sender, ids[0], amount);
         _take(msg.sender, ids[1], amount);
         _emitBoth(msg.sender, address(0), ids, amount);
-        collateral.transfer(msg.sender, amount);
-        emit PositionsMerge(msg.sender, address(collateral), 0, conditionId, _both(), amount);
+        token.transfer(msg.sender, amount);
+        emit PositionsMerge(msg.sender, address(token), 0, conditionId, _both(), amount);
     }
 
     /// Rounds each owner's payout down, as the Gnosis contract does: the remainder stays here.
@@ -161,6 +172,7 @@ contract ConditionalTokens {
         Condition storage condition = _place(conditionId);
         if (condition.id != conditionId || condition.resolvedAt == 0) revert NotResolved();
         uint256 denominator = _denominator(condition);
+        Token token = _collateral(condition);
         for (uint256 o = 0; o < owners.length; ++o) {
             uint256 payout = 0;
             for (uint256 k = 0; k < 2; ++k) {
@@ -173,8 +185,8 @@ contract ConditionalTokens {
                     msg.sender, owners[o], address(0), condition.positionIds[k], held
                 );
             }
-            if (payout > 0) collateral.transfer(owners[o], payout);
-            emit PayoutRedemption(owners[o], address(collateral), 0, conditionId, _both(), payout);
+            if (payout > 0) token.transfer(owners[o], payout);
+            emit PayoutRedemption(owners[o], address(token), 0, conditionId, _both(), payout);
         }
     }
 
@@ -185,6 +197,22 @@ contract ConditionalTokens {
         _take(from, id, amount);
         _give(to, id, amount);
         emit TransferSingle(msg.sender, from, to, id, amount);
+    }
+
+    function safeBatchTransferFrom(
+        address from,
+        address to,
+        uint256[] calldata ids,
+        uint256[] calldata amounts,
+        bytes calldata
+    ) external {
+        if (msg.sender != from && !isSpender[msg.sender]) revert NotSpender();
+        if (ids.length != amounts.length) revert MismatchedLengths();
+        for (uint256 i = 0; i < ids.length; ++i) {
+            _take(from, ids[i], amounts[i]);
+            _give(to, ids[i], amounts[i]);
+        }
+        emit TransferBatch(msg.sender, from, to, ids, amounts);
     }
 
     function balanceOf(address owner, uint256 id) public view returns (uint256) {
@@ -201,7 +229,7 @@ contract ConditionalTokens {
         for (uint256 i = 0; i < owners.length; ++i) balances[i] = balanceOf(owners[i], ids[i]);
     }
 
-    /// These four are zero for a condition that is unknown, or no longer known.
+    /// These five are zero for a condition that is unknown, or no longer known.
     function getOutcomeSlotCount(bytes32 conditionId) external view returns (uint256) {
         return _place(conditionId).id == conditionId ? 2 : 0;
     }
@@ -219,6 +247,11 @@ contract ConditionalTokens {
     function positionIds(bytes32 conditionId) external view returns (uint256[2] memory ids) {
         Condition storage condition = _place(conditionId);
         if (condition.id == conditionId) ids = condition.positionIds;
+    }
+
+    function isNegRisk(bytes32 conditionId) external view returns (bool) {
+        Condition storage condition = _place(conditionId);
+        return condition.id == conditionId && condition.isNegRisk;
     }
 
     /// The formula for any collateral, so that it can be compared with ids of the real chain.
@@ -251,6 +284,10 @@ contract ConditionalTokens {
         }
         if (place == type(uint256).max) revert TooManyConditions();
         return _conditions[place];
+    }
+
+    function _collateral(Condition storage condition) private view returns (Token) {
+        return condition.isNegRisk ? wrapped : collateral;
     }
 
     function _denominator(Condition storage condition) private view returns (uint256) {

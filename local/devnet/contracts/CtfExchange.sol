@@ -19,10 +19,19 @@ struct Order {
     bytes signature;
 }
 
+/// Mints and merges pairs for the exchange.
+interface OutcomeTokenFactory {
+    function splitPosition(bytes32 conditionId, uint256 amount) external;
+    function mergePositions(bytes32 conditionId, uint256 amount) external;
+}
+
 /// The devnet's exchange: `matchOrders`, the order hash and the events of Polymarket's CTF Exchange V2,
 /// in its order. Money and shares really move through pUSD and ConditionalTokens, and the filled amounts of the
 /// newest orders are stored. SIGNATURES ARE NOT CHECKED: an operator can trade for any wallet, so this contract
-/// must never hold anything of value. Deployed twice, as the ordinary and the neg-risk exchange.
+/// must never hold anything of value. Deployed three times: as the ordinary exchange and as that of the events of which
+/// one market wins, which both mint and merge with ConditionalTokens, and as that of the neg-risk adapter's markets,
+/// which does so with an adapter. Unlike on Polymarket, makers give their shares before the taker, and shares of a
+/// seller pass through the exchange also if the buyer is on the other side.
 contract CtfExchange {
     uint8 private constant BUY = 0;
     uint8 private constant SELL = 1;
@@ -32,6 +41,7 @@ contract CtfExchange {
 
     PusdToken public immutable collateral;
     ConditionalTokens public immutable conditionalTokens;
+    OutcomeTokenFactory public immutable factory;
     address public immutable admin;
     address public immutable feeReceiver;
     bytes32 public immutable domainSeparator;
@@ -94,11 +104,13 @@ contract CtfExchange {
     constructor(
         PusdToken collateral_,
         ConditionalTokens conditionalTokens_,
+        OutcomeTokenFactory factory_,
         address feeReceiver_,
         address[] memory operators
     ) {
         collateral = collateral_;
         conditionalTokens = conditionalTokens_;
+        factory = factory_;
         feeReceiver = feeReceiver_;
         admin = msg.sender;
         domainSeparator = keccak256(
@@ -148,9 +160,9 @@ contract CtfExchange {
 
         _pull(takerOrder, making);
         if (takerOrder.side == BUY) {
-            if (sums.sameTaking > 0) conditionalTokens.splitPosition(conditionId, sums.sameTaking);
+            if (sums.sameTaking > 0) factory.splitPosition(conditionId, sums.sameTaking);
         } else {
-            if (sums.sameMaking > 0) conditionalTokens.mergePositions(conditionId, sums.sameMaking);
+            if (sums.sameMaking > 0) factory.mergePositions(conditionId, sums.sameMaking);
         }
         for (uint256 i = 0; i < count; ++i) {
             _pay(makerOrders[i], fills[i].taking, makerFeeAmounts[i]);
