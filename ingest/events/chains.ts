@@ -92,7 +92,10 @@ const DEVNET: BuiltIn = {
     adapters: new Set(),
     redeemers: new Set(),
     burn: '0xa5ef39c3d3e10d0b270233af41cac69796b12966',
-    others: new Set(),
+    others: new Set([
+      // Account 0 redeems for all traders.
+      '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266',
+    ]),
   },
 };
 

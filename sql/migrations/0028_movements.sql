@@ -1,6 +1,7 @@
 -- Shares that moved without a fill, in the order of the chain, filled by every insert into bookings.
 -- Serves: a trader's movements. ORDER BY trader: one trader is one range. A movement has a row for each wallet and outcome; those of a
 -- wallet share block, log and part. Openings, which complete what was known of the wallet, come with the movement that needed them.
+-- The index reason_range finds the unexplained ones, the last of the reasons, for /v2/status.
 -- Rows: one to four a movement. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS movements
 (
@@ -20,7 +21,8 @@ CREATE TABLE IF NOT EXISTS movements
     side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY: they came; SELL: they left',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     usdc Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or cost that moved with a transfer' CODEC(T64, ZSTD(1)),
-    realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1))
+    realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    INDEX reason_range reason TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
