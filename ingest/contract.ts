@@ -248,13 +248,8 @@ export const ShareBalances = z.object({
   blockNumber: Index,
   /** The movements of all blocks from here to `blockNumber` were read. */
   coveredFrom: Index,
-  balances: z.array(
-    z.object({
-      trader: Address,
-      conditionId: Hash,
-      shares: z.tuple([BalanceAmount, BalanceAmount]),
-    }),
-  ),
+  /** Trader, condition id, and micro-shares of outcome 0 and outcome 1. */
+  balances: z.array(z.tuple([Address, Hash, BalanceAmount, BalanceAmount])),
 });
 export type ShareBalances = z.infer<typeof ShareBalances>;
 

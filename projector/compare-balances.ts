@@ -9,8 +9,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
+import type { Counter } from 'prom-client';
 import { z } from 'zod';
-import type { ProjectorMetrics } from './progress.ts';
 import { type Deployment, insertRows, syncStatements, UInt } from './store.ts';
 
 const ROUND_MS = 5_000;
@@ -52,7 +52,7 @@ export type CompareOptions = {
   /** Throws if the partitions may already have another owner. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
-  readonly metrics: Pick<ProjectorMetrics, 'compared'>;
+  readonly metrics: { readonly compared: Counter<'result'> };
   readonly signal: AbortSignal;
   /** Pause between two rounds, milliseconds; 5,000 by default. */
   readonly roundMs?: number;

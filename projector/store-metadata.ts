@@ -183,7 +183,7 @@ function rowsIn({ observedAtMs, event }: Observation): TableRow | readonly Table
         },
       }));
     case 'share_balances':
-      return event.balances.map(({ trader, conditionId, shares: [zero, one] }) => ({
+      return event.balances.map(([trader, conditionId, zero, one]) => ({
         table: 'share_balances',
         row: {
           trader_hex: bare(trader),

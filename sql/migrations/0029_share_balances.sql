@@ -1,7 +1,7 @@
 -- Balances of both outcomes of a market, read from the chain for a sample of the traders, and what was booked up to that block,
 -- once the projector has compared them. Serves: the comparison, and coverage in /v2/status.
 -- ORDER BY trader and market: the newest comparison of a pair replaces the older ones.
--- Rows: at most 172,800, those of a day. Retention: a day.
+-- Rows: at most 86,400, those of a day. Retention: a day.
 CREATE TABLE IF NOT EXISTS share_balances
 (
     trader FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',

@@ -3,11 +3,10 @@
  * movements, or not at all, so a person has to look. Each is stored in LEDGER as a refused log.
  */
 import { LRUCache } from 'lru-cache';
-import type { Hash } from '../../contract.ts';
+import type { Hash, TradingEvent } from '../../contract.ts';
 import { DecodeError } from '../log.ts';
-import type { DecodedBlock } from './block-movements.ts';
 import { type TokenPlace, traderTest } from './movements.ts';
-import type { Move, ShareContracts } from './share-logs.ts';
+import type { Move, ShareContracts, ShareLogs } from './share-logs.ts';
 
 /** Nobody but an exchange, an adapter or a redeemer moves shares of more owners than this in a day. */
 const OWNERS_MAX = 20;
@@ -37,7 +36,17 @@ export class ShareAlarms {
   }
 
   /** Of the next block, whose markets are known already. */
-  of({ blockTime, events, shares }: DecodedBlock): readonly ShareAlarm[] {
+  of({
+    blockTime,
+    events,
+    shares,
+  }: {
+    /** Seconds since the epoch. */
+    readonly blockTime: number;
+    readonly events: readonly TradingEvent[];
+    /** By transaction. */
+    readonly shares: ReadonlyMap<Hash, ShareLogs>;
+  }): readonly ShareAlarm[] {
     const day = Math.floor(blockTime / DAY_SECONDS);
     if (day !== this.#day) this.#owners.clear();
     this.#day = day;
