@@ -176,7 +176,7 @@ export function winningOutcome(
 }
 
 /**
- * METADATA: listings of markets, profiles and balances of traders, as last observed. The newest observation of a
+ * METADATA: listings of markets, profiles and balances of traders, as last observed, and balances of shares to compare. The newest observation of a
  * key wins, so repeated or reordered messages are harmless.
  *
  * Subjects are per partition, not per key. With a million keys, a nats-server 2.9 or 2.10 would need 220 MB at rest
@@ -244,7 +244,23 @@ export const BalanceBatch = z.object({
 });
 export type BalanceBatch = z.infer<typeof BalanceBatch>;
 
-export const MetadataEvent = z.discriminatedUnion('kind', [Listing, Profile, BalanceBatch]);
+/** Balances of both outcomes of a market at the end of a block, read from the chain for a sample of the traders. */
+export const ShareBalances = z.object({
+  kind: z.literal('share_balances'),
+  blockNumber: Index,
+  /** The movements of all blocks from here to `blockNumber` were read. */
+  coveredFrom: Index,
+  /** Trader, condition id, and micro-shares of outcome 0 and outcome 1. */
+  balances: z.array(z.tuple([Address, Hash, BalanceAmount, BalanceAmount])),
+});
+export type ShareBalances = z.infer<typeof ShareBalances>;
+
+export const MetadataEvent = z.discriminatedUnion('kind', [
+  Listing,
+  Profile,
+  BalanceBatch,
+  ShareBalances,
+]);
 export type MetadataEvent = z.infer<typeof MetadataEvent>;
 
 export const Observation = z.object({
@@ -254,9 +270,9 @@ export const Observation = z.object({
 });
 export type Observation = z.infer<typeof Observation>;
 
-/** `metadata.<partition of the market or trader>.<kind>`, or `metadata.balances` */
+/** `metadata.<partition of the market or trader>.<kind>`, or `metadata.<kind>` of several balances. */
 export function metadataSubject(event: MetadataEvent): string {
-  if (event.kind === 'balances') return `metadata.${event.kind}`;
+  if ('balances' in event) return `metadata.${event.kind}`;
   const key = event.kind === 'listing' ? event.conditionId : event.address;
   return `metadata.${partitionOf(key)}.${event.kind}`;
 }

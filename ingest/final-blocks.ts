@@ -20,6 +20,7 @@ import {
 import { type BlockFacts, factsOf, nothingIn } from './chain/blocks.ts';
 import type { BlockHead, Header, RangeLog, Rpc } from './chain/rpc.ts';
 import { RpcError } from './chain/rpc-pool.ts';
+import type { SampledShares } from './chain/share-balances.ts';
 import type { Chain } from './events/chains.ts';
 import { CONDITION_RESOLUTION } from './events/resolution.ts';
 import type { BlockMovements } from './events/shares/block-movements.ts';
@@ -68,6 +69,8 @@ export type FinalBlocksOptions = {
   readonly balances: Balances;
   /** Undefined if movements are not watched. */
   readonly movements?: BlockMovements | undefined;
+  /** The same. */
+  readonly shares?: SampledShares | undefined;
   readonly progress: FinalBlocksProgress;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -173,17 +176,19 @@ async function flush(options: WriteOptions, newest: BlockRef | undefined): Promi
   if (newest !== undefined) options.onFlushed?.(newest);
 }
 
-/** Adds the movements, if they are watched. Call it once for every block, in order. */
+/** Adds the movements and what is unknown about them, if they are watched. Call it once for every block, in order. */
 function complete({ movements }: WriteOptions, facts: BlockFacts | undefined) {
   if (movements === undefined || facts === undefined) return facts;
   const { block, events, shares } = facts;
-  const at = { blockNumber: block.number, blockTime: block.timestamp };
-  return { ...facts, events: movements.complete({ ...at, events, shares }) };
+  const decoded = { blockNumber: block.number, blockTime: block.timestamp, events, shares };
+  const complete = movements.complete(decoded);
+  const unknown = movements.alarms(decoded).map((alarm) => ({ ...alarm, logs: [] }));
+  return { ...facts, events: complete, refused: [...facts.refused, ...unknown] };
 }
 
 /** Updates the state after blocks were stored in LEDGER. */
 function settle(
-  { progress, metadata, balances, onStored }: WriteOptions,
+  { progress, metadata, balances, shares, onStored }: WriteOptions,
   blocks: readonly FinalBlock[],
 ): void {
   const newest = blocks.at(-1);
@@ -191,6 +196,7 @@ function settle(
   for (const { head, facts } of blocks) {
     progress.block(head, facts);
     balances.reached(head.number);
+    shares?.stored(head, facts?.events ?? []);
     if (facts === undefined) continue;
     const { matches } = facts;
     for (const { conditionId, payouts, blockTime } of eventsOf('resolutions', [facts])) {

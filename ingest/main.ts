@@ -18,6 +18,7 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './chain/balances.ts';
 import { retryReads } from './chain/block-range.ts';
 import { connectRpc, type Rpc } from './chain/rpc.ts';
+import { SampledShares } from './chain/share-balances.ts';
 import { type Command, HELP, readCommand } from './cli.ts';
 import {
   FEED_FINAL_SUBJECT,
@@ -52,6 +53,7 @@ import { storeMetadata } from './metadata/metadata-stream.ts';
 import {
   countBalances,
   countMetadata,
+  countShares,
   countWriters,
   pendingMetrics,
   setSource,
@@ -62,7 +64,7 @@ import { Operators } from './pending/operators.ts';
 import { decoded, followOther, PendingMatches, restoreFeed } from './pending/pending.ts';
 import { PendingFeed } from './pending/pending-feed.ts';
 import { FinalBlocksProgress, Readiness } from './progress.ts';
-import { ensureStreams, FEED_START_KEY, INGEST_BUCKET } from './streams.ts';
+import { ensureStreams, FEED_START_KEY, INGEST_BUCKET, MOVEMENTS_START_KEY } from './streams.ts';
 
 /** After a restart, the feed's ids are read back from this long before the end of LEDGER. */
 const FEED_MEMORY_MS = 600_000;
@@ -206,6 +208,15 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const onBalances = (event: MetadataEvent) => storeMetadata(metadataWriter, event);
   const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalances });
   countBalances(registry, balances);
+  const coveredFrom = await step('first movements', () => movementsFrom(setup, end, startBlock));
+  const shares =
+    movements === undefined
+      ? undefined
+      : new SampledShares({
+          ...{ rpc, conditionalTokens: chain.conditionalTokens, known: movements.known },
+          ...{ coveredFrom, logger, signal, onBalances },
+        });
+  countShares(registry, shares);
   const metadata = await startMetadata(setup, metadataWriter, balances);
   const feed = await openFeed(setup, metadata, end);
   const writers = {
@@ -225,8 +236,8 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   const background: Promise<void>[] = [];
   report({ event: 'following' });
   const following = writeFinalBlocks({
-    ...{ rpc, chain, nats, ledger, end, metadata, balances, movements, progress, logger, signal },
-    startBlock,
+    ...{ rpc, chain, nats, ledger, end, metadata, balances, movements, shares, progress },
+    ...{ logger, signal, startBlock },
     finality: config.FINALITY,
     resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
     ...(toBlock === undefined ? {} : { toBlock }),
@@ -239,6 +250,7 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
       report({ event: 'caught_up', block });
       // Balances are read at the newest final block, so earlier reads would be outdated.
       background.push(balances.run());
+      if (shares !== undefined) background.push(shares.run());
     },
   });
   const running = [following, ...(toBlock === undefined ? feed.run() : [])];
@@ -294,6 +306,24 @@ async function openMovements(
     learn(range);
   }
   return movements;
+}
+
+/** The block from which on the movements of all blocks are read. It is stored, unless they are not read now. */
+async function movementsFrom(
+  { chain, kv }: Setup,
+  { block: newest }: LedgerEnd,
+  startBlock: number,
+): Promise<number> {
+  const next = newest === undefined ? startBlock : newest.number + 1;
+  if (chain.shares === undefined) {
+    await kv.delete(MOVEMENTS_START_KEY);
+    return next;
+  }
+  const entry = await kv.get(MOVEMENTS_START_KEY);
+  const stored = entry === undefined ? next : Number(new TextDecoder().decode(entry.value));
+  const from = newest?.coversMovements === true ? Math.min(stored, next) : next;
+  if (entry === undefined || from !== stored) await kv.put(MOVEMENTS_START_KEY, String(from));
+  return from;
 }
 
 async function startMetadata(

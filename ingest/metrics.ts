@@ -3,6 +3,7 @@ import { MEMPOOL_SOURCES } from '../infra/config.ts';
 import { labelledCounter } from '../infra/metrics-server.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Balances } from './chain/balances.ts';
+import type { SampledShares } from './chain/share-balances.ts';
 import { VOID_REASONS } from './contract.ts';
 import { REFUSAL_REASONS } from './events/log.ts';
 import type { Gamma } from './metadata/gamma.ts';
@@ -183,4 +184,11 @@ export function countBalances(registry: Registry, balances: Balances): void {
   gaugeOf(registry, 'balances_waiting', 'traders whose balance is queued or being read', () => {
     return balances.waiting;
   });
+}
+
+/** `shares` is undefined if movements are not read. */
+export function countShares(registry: Registry, shares: SampledShares | undefined): void {
+  const help = 'sampled balances of shares since startup, by trader and market: read, or failed';
+  const values = () => Object.entries(shares?.counts ?? { read: 0, failed: 0 });
+  gaugesOf(registry, 'share_balances', help, { label: 'outcome', values });
 }

@@ -11,13 +11,15 @@ import { concealer } from '../infra/secrets.ts';
 import type { BlockHead } from './chain/rpc.ts';
 import type { RpcError } from './chain/rpc-pool.ts';
 import { MOVEMENT_REASONS } from './contract.ts';
-import { REFUSAL_REASONS } from './events/log.ts';
+import { ALARM_REASONS, REFUSAL_REASONS } from './events/log.ts';
 import type { Block, BlockRef } from './ledger/ledger.ts';
 import type { FinalFacts } from './ledger/ledger-writer.ts';
 import { counterOf, gaugeOf } from './metrics.ts';
 
 /** JetStream acknowledges within milliseconds; a restarting server takes some seconds. */
 const UNSTORED_MS_MAX = 5_000;
+
+const ALARMS: ReadonlySet<string> = new Set(ALARM_REASONS);
 
 /** Readiness of ingest: the state of its parts, the connection to NATS, and whether JetStream stores messages. */
 export class Readiness {
@@ -143,7 +145,7 @@ export class FinalBlocksProgress {
     delete this.#notReady.fork;
     this.#blocks += 1;
     this.#blocksTotal.inc();
-    if (facts !== undefined) this.#count(facts);
+    if (facts !== undefined) this.#count(head.number, facts);
     this.#reportLag();
     const now = performance.now();
     if (this.#caughtUp || now - this.#loggedAt < PROGRESS_MS) return;
@@ -201,11 +203,18 @@ export class FinalBlocksProgress {
     this.#confirmedTotal.inc({ outcome });
   };
 
-  #count({ matches, events, refused }: FinalFacts): void {
+  #count(block: number, { matches, events, refused }: FinalFacts): void {
     const fills = matches.reduce((count, match) => count + match.fills.length, 0);
     this.#fills += fills;
     this.#fillsTotal.inc(fills);
-    for (const { error } of refused) this.#refusedTotal.inc({ reason: error.reason });
+    for (const { error, txHash } of refused) {
+      this.#refusedTotal.inc({ reason: error.reason });
+      if (ALARMS.has(error.reason))
+        this.#logger.error(
+          { block, txHash, reason: error.message },
+          'ALARM: look at this contract',
+        );
+    }
     for (const event of events)
       if (event.kind === 'movement') this.#movementsTotal.inc({ reason: event.reason });
   }

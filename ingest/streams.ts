@@ -17,6 +17,8 @@ import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledg
 export const INGEST_BUCKET = 'ingest';
 /** Key of the first block whose matches FEED shows. It is deleted when LEDGER begins, and decided again. */
 export const FEED_START_KEY = 'feed_start_block';
+/** Key of the block from which on all movements were read. It is deleted when they are not. */
+export const MOVEMENTS_START_KEY = 'movements_start_block';
 
 const FEED_HOURS_DEFAULT = 72;
 

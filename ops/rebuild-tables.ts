@@ -10,7 +10,7 @@ import { createTables } from '../sql/migrate.ts';
 
 /** Not computed from LEDGER: the tables of METADATA, the tables that views fill from them, and the list of migrations. */
 const NOT_PROJECTED = new Set([
-  ...['markets', 'traders', 'balances', 'migrations'],
+  ...['markets', 'traders', 'balances', 'share_balances', 'migrations'],
   ...['search_words', 'search_variants'],
 ]);
 

@@ -273,6 +273,7 @@ async function write(
       });
       done?.();
       metrics?.batchRows.observe(batch.rows.length);
+      metrics?.openings.inc(batch.rows.filter(({ kind }) => kind === 'opening').length);
     }
     // All partitions advance together, so this is the checkpoint of each of them.
     const newest = checkpointOf(events.at(-1));

@@ -22,6 +22,7 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
 import { WholeLedger } from '../ingest/ledger/whole-ledger.ts';
 import { createStreams } from '../ingest/streams.ts';
+import { compareBalances } from './compare-balances.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
   LeaseLostError,
@@ -184,6 +185,12 @@ async function projectUntilPaused(options: {
       const pauses = partitions.includes(0)
         ? keepPauses({ ...options, signal: running })
         : undefined;
+      const comparing = compareBalances({
+        ...options,
+        storedBlock: () => lag.storedBlock,
+        assertOwner: assertHeld,
+        signal: running,
+      });
       try {
         await runProjector({
           ...options,
@@ -205,6 +212,7 @@ async function projectUntilPaused(options: {
         stop.abort();
         await metadata;
         await pauses;
+        await comparing;
       }
     });
   } catch (error) {

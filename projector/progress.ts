@@ -10,6 +10,7 @@ import { labelledCounter, type Reasons } from '../infra/metrics-server.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger/ledger.ts';
+import { RESULTS } from './compare-balances.ts';
 import { LeaseLostError } from './lease.ts';
 import { ForgottenBatchError } from './store.ts';
 
@@ -54,6 +55,18 @@ export function projectorMetrics(registry: Registry) {
     ),
     /** Errors of the operations that are being retried, by operation. */
     failing: new Map<string, string>(),
+    openings: new Counter({
+      name: 'fillstream_openings_total',
+      help: 'bookings of shares that a wallet must have had before anything was read of it',
+      registers,
+    }),
+    compared: labelledCounter(
+      registry,
+      'fillstream_balances_compared_total',
+      'balances of shares on the chain that were compared with what was booked; more is a defect',
+      'result',
+      RESULTS,
+    ),
     unreadable: new Counter({
       name: 'fillstream_projector_unreadable_total',
       help: 'METADATA messages that could not be read, which means a bug',

@@ -1,5 +1,5 @@
 /**
- * METADATA → the tables markets, traders and balances. The owner of partition 0 reads the stream through one durable
+ * METADATA → the tables markets, traders, balances and share_balances. The owner of partition 0 reads the stream through one durable
  * consumer and acknowledges after the insert. At a damaged message it stops and is not ready until the message is
  * restored or removed. Rows are upserts: the newest observation wins (for a balance, the newest block), so inserting a
  * row again is harmless.
@@ -12,7 +12,12 @@ import type { Reasons } from '../infra/metrics-server.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { durableBatches } from '../infra/nats/durable.ts';
 import { refuseHoles } from '../infra/nats/reader.ts';
-import { decodeObservation, METADATA_STREAM, type Observation } from '../ingest/contract.ts';
+import {
+  decodeObservation,
+  METADATA_STREAM,
+  type Observation,
+  partitionOf,
+} from '../ingest/contract.ts';
 import { type ProjectorMetrics, retryLogged } from './progress.ts';
 import { type Deployment, insertRows, reloadStatement, type TableRow } from './store.ts';
 
@@ -175,6 +180,20 @@ function rowsIn({ observedAtMs, event }: Observation): TableRow | readonly Table
           trader_hex: bare(address),
           balance: balance.toString(),
           block_number: event.blockNumber,
+        },
+      }));
+    case 'share_balances':
+      return event.balances.map(([trader, conditionId, zero, one]) => ({
+        table: 'share_balances',
+        row: {
+          trader_hex: bare(trader),
+          condition_id_hex: bare(conditionId),
+          partition: partitionOf(conditionId),
+          block_number: event.blockNumber,
+          covered_from: event.coveredFrom,
+          balance_0: zero.toString(),
+          balance_1: one.toString(),
+          observed_at: Math.floor(observedAtMs / 1_000),
         },
       }));
   }

@@ -2056,7 +2056,8 @@ CREATE TABLE fillstream.movements
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     `usdc` Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or what shares of a transfer had cost, fees included' CODEC(T64, ZSTD(1)),
     `is_mark` Bool COMMENT 'whether usdc is a value at the mark of the market',
-    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1))
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    INDEX reason_range reason TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
@@ -2287,6 +2288,29 @@ ENGINE = AggregatingMergeTree
 ORDER BY (kind, word)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 128, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400
 COMMENT 'markets and traders by word';
+
+CREATE TABLE fillstream.share_balances
+(
+    `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
+    `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
+    `partition` UInt8 COMMENT 'partition of the market',
+    `block_number` UInt64 COMMENT 'block at whose end the balances were read',
+    `covered_from` UInt64 COMMENT 'the movements of all blocks from here to block_number were read',
+    `balance_0` Int64 COMMENT 'micro-shares of outcome 0 on the chain',
+    `balance_1` Int64 COMMENT 'the same of outcome 1',
+    `booked_0` Int64 COMMENT 'micro-shares of outcome 0 by bookings up to block_number, once they are compared',
+    `booked_1` Int64 COMMENT 'the same of outcome 1',
+    `result` Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4) COMMENT 'less and more: than on the chain was booked, of either outcome; left_out: the trader has bookings before covered_from',
+    `observed_at` DateTime('UTC') COMMENT 'when ingest read the balances, UTC',
+    `version` UInt64 DEFAULT (block_number * 2) + toUInt64(result != 'waiting') COMMENT 'a compared row replaces the one that waits',
+    `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
+    `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (trader, condition_id)
+TTL observed_at + toIntervalDay(1)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'sampled balances of shares on the chain, compared with bookings';
 
 CREATE TABLE fillstream.trader_activity
 (

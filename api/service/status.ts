@@ -24,6 +24,7 @@ import { rowOf, seconds, typed } from '../analytics/rows.ts';
 import { count as counted } from '../analytics/schemas.ts';
 import { TIME_FRAME_NAMES, TIME_FRAMES } from '../analytics/time-frames.ts';
 import { type Context, type Endpoint, endpoint } from '../http/endpoint.ts';
+import { Coverage, createCoverage } from './coverage.ts';
 import { type AgeLimits, projectedTo } from './health.ts';
 
 type StatusCall = Context & { readonly status: () => Promise<Status> };
@@ -77,6 +78,7 @@ const Status = z.object({
     age_seconds: age('the newest block whose trades are all in the analytics'),
     age_seconds_max: ageMax(),
   }),
+  coverage: Coverage,
   processes: z.array(
     z.object({
       name: z
@@ -115,7 +117,8 @@ export const status = endpoint({
   name: 'status',
   path: '/v2/status',
   summary: 'Status',
-  description: `How current the data is: the ages of feed, final blocks, analytics and leaderboards, and which processes are ready.
+  description: `How current the data is: the ages of feed, final blocks, analytics and leaderboards, and which processes are ready; and whether
+the analytics cover all shares.
 \`/readyz\` returns 503 while an age is above its maximum or a process is not ready.
 
 The status is read at most once a second for all clients.`,
@@ -135,10 +138,11 @@ export function createStatus(options: {
   readonly states: Pick<ProcessStates, 'of'>;
   readonly limits: AgeLimits;
 }): () => Promise<Status> {
+  const coverage = createCoverage(options.select);
   const cache = new LRUCache<'status', Status>({
     max: 1,
     ttl: READ_AGE_MS_MAX,
-    fetchMethod: () => readStatus(options),
+    fetchMethod: () => readStatus({ ...options, coverage }),
   });
   return () => cache.forceFetch('status');
 }
@@ -157,7 +161,11 @@ const Row = rowOf({
 
 const SQL = `SELECT ${Row.columns}`;
 
-async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<Status> {
+async function readStatus(
+  options: Parameters<typeof createStatus>[0] & {
+    readonly coverage: ReturnType<typeof createCoverage>;
+  },
+): Promise<Status> {
   const { select, states, limits } = options;
   const statement = { sql: SQL, parameters: {}, row: Row };
   const [[row], { event, block, matchedMs }] = await Promise.all([
@@ -183,6 +191,7 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
       age_seconds: since(projectedTo(states) * 1_000),
       age_seconds_max: limits.projection,
     },
+    coverage: await options.coverage(block.hasMovements),
     processes: [...states.of('ingest'), ...states.of('projector')].map(({ name, reasons }) => ({
       name,
       ready: Object.keys(reasons).length === 0,

@@ -548,7 +548,8 @@ export class Endpoints {
   /**
    * `GET /v2/status`
    *
-   * How current the data is: the ages of feed, final blocks, analytics and leaderboards, and which processes are ready.
+   * How current the data is: the ages of feed, final blocks, analytics and leaderboards, and which processes are ready; and whether
+   * the analytics cover all shares.
    * `/readyz` returns 503 while an age is above its maximum or a process is not ready.
    *
    * The status is read at most once a second for all clients.

@@ -2085,6 +2085,40 @@ export type Status = {
     /** the service is not ready above this age, seconds */
     age_seconds_max: number;
   };
+  coverage: {
+    /** block from which on all movements of shares were read; null if they are not read, or before the first comparison */
+    movements_from_block: number | null;
+
+    /** balances of shares on the chain, for a sample of traders and markets, as last compared within a day */
+    balances: {
+      /** equal what was booked */
+      equal: number;
+
+      /** less was booked, as for shares from before the first block */
+      less: number;
+
+      /** more was booked, which is always a defect */
+      more: number;
+
+      /** block of the newest comparison; 0 if there is none */
+      newest_block: number;
+    };
+
+    /** movements of shares that nothing on the chain explains */
+    unexplained_movements: number;
+
+    /** logs that could not be decoded, or that a person has to look at, by reason */
+    refused: {
+      /** why ingest refused the log */
+      reason: string;
+
+      /** number of such logs */
+      logs: number;
+
+      /** block of the newest one */
+      newest_block: number;
+    }[];
+  };
   processes: {
     /** ingest or projector, with its number */
     name: string;

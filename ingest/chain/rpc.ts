@@ -3,7 +3,14 @@
  * block. If it does not match, the next endpoint is tried (rpc-pool.ts). A block that no endpoint has yet is
  * `undefined`, never an empty block.
  */
-import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
+import {
+  decodeFunctionResult,
+  encodeFunctionData,
+  erc20Abi,
+  type Hex,
+  numberToHex,
+  parseAbi,
+} from 'viem';
 import { z } from 'zod';
 import { keccak256 } from '../../infra/keccak.ts';
 import { WATCHED_TOPICS } from '../events/decode.ts';
@@ -76,6 +83,13 @@ export type Block = z.infer<typeof Block>;
 const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: Logs });
 /** `status` is 0 if the transaction was reverted. */
 const ReceiptStatus = Receipt.extend({ status: Quantity });
+
+const BALANCE_OF_BATCH = {
+  abi: parseAbi([
+    'function balanceOfBatch(address[] owners, uint256[] ids) view returns (uint256[])',
+  ]),
+  functionName: 'balanceOfBatch',
+} as const;
 
 const NO_BLOCK = {
   latest: 'the node has no blocks yet',
@@ -183,6 +197,18 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
       const params = [{ to: token, data }, numberToHex(blockNumber)];
       const answer = await pool.call({ method: 'eth_call', params }, (one) => parsed(Data, one));
       return decodeFunctionResult({ abi: erc20Abi, functionName: 'balanceOf', data: answer });
+    },
+    /** ERC-1155 balances at the end of a block, in the order of the owners and their tokens. */
+    async shareBalances(
+      conditionalTokens: Hex,
+      owned: readonly { readonly owner: Hex; readonly tokenId: bigint }[],
+      blockNumber: number,
+    ): Promise<readonly bigint[]> {
+      const args = [owned.map(({ owner }) => owner), owned.map(({ tokenId }) => tokenId)] as const;
+      const data = encodeFunctionData({ ...BALANCE_OF_BATCH, args });
+      const params = [{ to: conditionalTokens, data }, numberToHex(blockNumber)];
+      const answer = await pool.call({ method: 'eth_call', params }, (one) => parsed(Data, one));
+      return decodeFunctionResult({ ...BALANCE_OF_BATCH, data: answer });
     },
     /** Call this after contradictory responses: another endpoint is preferred for a while. */
     doubt: () => pool.doubt(),

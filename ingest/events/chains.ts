@@ -97,6 +97,8 @@ const DEVNET: BuiltIn = {
       DEVNET_WRAPPED_COLLATERAL,
       // Takes the fees of conversions.
       '0x976ea74026e726554db657fa54763abd0c3a0aa9',
+      // Account 0 redeems for all traders.
+      '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266',
     ]),
   },
 };

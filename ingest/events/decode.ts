@@ -25,6 +25,9 @@ export type LoggedEvent = LoggedBy<(typeof KINDS)[keyof typeof KINDS]>;
 /** Names no order, so it adds nothing to the fills. */
 const FEE_CHARGED = toEventSelector('FeeCharged(address,uint256)');
 
+/** Of a proxy (EIP-1967), whose code has changed: what it logs from now on may mean something else. */
+const UPGRADED = toEventSelector('Upgraded(address)');
+
 const ROWS = Object.values(KINDS) as readonly EventKind<LoggedEvent>[];
 export const WATCHED_TOPICS: readonly Hex[] = ROWS.flatMap(({ topics }) => topics);
 
@@ -34,17 +37,21 @@ export type WatchedContracts = {
   readonly conditionalTokens: string;
 };
 
-/** The logs of final blocks that are read: those above, and those that tell how shares move. */
+/** The logs of final blocks that are read: those above, those that tell how shares move, and upgrades of the contracts. */
 export function finalLogFilter(chain: Chain): LogFilter {
   const addresses = watchedAddresses(chain);
-  if (chain.shares === undefined) return { addresses, topics: WATCHED_TOPICS };
+  const topics = [...WATCHED_TOPICS, UPGRADED];
+  if (chain.shares === undefined) return { addresses, topics };
   return {
     addresses: [...new Set([...addresses, ...shareEmitters(chain.shares)])],
-    topics: [...WATCHED_TOPICS, ...SHARE_TOPICS],
+    topics: [...topics, ...SHARE_TOPICS],
   };
 }
 
-/** Whether the contract at an address of the filter emits the event. */
+/**
+ * Whether the contract at an address of the filter emits the event. Not an upgrade: a full bloom allows for one in every tenth
+ * block, and no share depends on it.
+ */
 export function canLog(address: Hex, topic: Hex, chain: Chain): boolean {
   const { conditionalTokens, exchanges, shares } = chain;
   if (shares !== undefined && logsShares(address, topic, shares)) return true;
@@ -66,8 +73,9 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
   const refused: { log: ChainLog; error: DecodeError }[] = [];
   for (const log of logs) {
     try {
-      const contract = contractOf(log, watched);
       const topic = log.topics[0] ?? '0x';
+      if (topic === UPGRADED) throw new DecodeError('upgraded', log.address);
+      const contract = contractOf(log, watched);
       const reader = readers.find(
         ({ row }) => row.contract === contract && row.topics.includes(topic),
       );

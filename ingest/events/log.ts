@@ -20,6 +20,12 @@ export type LogFilter = {
   readonly topics: readonly Hex[];
 };
 
+/**
+ * Logs of contracts that changed or are unknown: a watched contract was upgraded, an operator moves shares of many owners, or
+ * a token that the exchanges trade belongs to no known market.
+ */
+export const ALARM_REASONS = ['upgraded', 'unknown_operator', 'foreign_token'] as const;
+
 /** Why a log or a call was refused; each reason has its own counter. */
 export const REFUSAL_REASONS = [
   'not_watched',
@@ -36,6 +42,7 @@ export const REFUSAL_REASONS = [
   'taker_mismatch',
   'unknown_token',
   'bad_payouts',
+  ...ALARM_REASONS,
 ] as const;
 export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 

@@ -128,7 +128,7 @@ export function blockOf({ block, events, refused }: FinalFacts, coversMovements:
       blockNumber: number,
       txHash,
       logIndex,
-      detail: JSON.stringify(logs),
+      detail: logs.length === 0 ? error.message : JSON.stringify(logs),
     })),
     ...(coversMovements ? { coversMovements } : {}),
   };

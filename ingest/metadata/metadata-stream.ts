@@ -109,7 +109,7 @@ async function newestEvents(
     const messages = await readRange(nats, METADATA_STREAM, from, READ_SEQUENCES, subject, to);
     for (const { data } of messages.reverse()) {
       const { event } = decodeObservation(data);
-      if (event.kind === 'balances') continue;
+      if ('balances' in event) continue;
       const key = event.kind === 'listing' ? event.conditionId : event.address;
       if (!newest.has(key)) newest.set(key, event);
     }

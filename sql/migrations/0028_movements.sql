@@ -1,6 +1,7 @@
 -- Shares that moved without a fill, in the order of the chain, filled by every insert into bookings.
 -- Serves: a trader's movements. ORDER BY trader: one trader is one range. A movement has a row for each wallet and outcome; those of a
 -- wallet share block, log and part. Openings, which complete what was known of the wallet, come with the movement that needed them.
+-- The index reason_range finds the unexplained ones, the last of the reasons, for /v2/status.
 -- Rows: one to four a movement. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS movements
 (
@@ -21,7 +22,8 @@ CREATE TABLE IF NOT EXISTS movements
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     usdc Int64 COMMENT 'micro-USDC paid for a split, merge, redemption or conversion, or what shares of a transfer had cost, fees included' CODEC(T64, ZSTD(1)),
     is_mark Bool COMMENT 'whether usdc is a value at the mark of the market',
-    realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1))
+    realised_pnl Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    INDEX reason_range reason TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)

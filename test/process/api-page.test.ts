@@ -158,5 +158,11 @@ describe('GET /v2/status', () => {
       block_at: '1970-01-01T00:00:01.000Z',
     });
     expect(age_seconds).toBeGreaterThan(1e9);
+    expect(body.coverage).toEqual({
+      movements_from_block: null,
+      balances: { equal: 0, less: 0, more: 0, newest_block: 0 },
+      unexplained_movements: 0,
+      refused: [],
+    });
   });
 });

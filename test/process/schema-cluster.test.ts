@@ -60,7 +60,7 @@ const SHARDED = [
 ];
 const NO_TRADER = ['market_minutes', 'market_days', 'market_marks'];
 const EVERYWHERE = [
-  ...['markets', 'resolutions', 'traders', 'balances', 'refused_events'],
+  ...['markets', 'resolutions', 'traders', 'balances', 'share_balances', 'refused_events'],
   ...['projector_checkpoints', 'search_words', 'search_variants'],
 ];
 const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);

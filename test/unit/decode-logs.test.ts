@@ -1,13 +1,16 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { AMOUNT_MAX } from '../../ingest/contract.ts';
-import { decodeLogs, WATCHED_TOPICS } from '../../ingest/events/decode.ts';
+import { chainOf } from '../../ingest/events/chains.ts';
+import { canLog, decodeLogs, finalLogFilter, WATCHED_TOPICS } from '../../ingest/events/decode.ts';
 import { type ChainLog, DecodeError, type RefusalReason } from '../../ingest/events/log.ts';
 import { decodeOrderFilled } from '../../ingest/events/match.ts';
 import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
 import single from '../fixtures/single-orderfilled-logs.json' with { type: 'json' };
 import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtures.ts';
 
+const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'polygon', RPC_URL: 'http://node' }));
 const atlasLogs = atlas.logs.filter((log) => log.address === EXCHANGE);
 const [makerFilled, takerFilled, ordersMatched] = atlasLogs as [ChainLog, ChainLog, ChainLog];
 const matchesOf = (logs: readonly ChainLog[]) =>
@@ -31,6 +34,18 @@ describe('the topics of the V2 events', () => {
     const topic = '0x55bb3cade9d43b798a4fe5ffdd05024b2d7870df53920673bfc7e68047cd0ab1';
     expect(reasons([{ ...makerFilled, topics: [topic] }])).toEqual([]);
   });
+});
+
+test('an upgrade of a contract is refused, so that somebody looks at it', () => {
+  const topic = '0xbc7cd75a20ee27fd9adebab32041f755214dbc6bffa90cc0225b39da2e5c2d3b';
+  const upgraded = finalLogFilter(CHAIN).topics.filter((one) => one.startsWith(topic));
+  expect(upgraded).toHaveLength(1);
+  const adapter = '0xd91e80cf2e7be2e162c6513ced06f1dd0da35296';
+  for (const address of [EXCHANGE, adapter] as const) {
+    const { refused } = decodeLogs([{ ...makerFilled, address, topics: upgraded }], WATCHED);
+    expect(refused.map(({ error }) => error.message)).toEqual([`upgraded: ${address}`]);
+    expect(canLog(address, upgraded[0] ?? '0x', CHAIN)).toBe(false);
+  }
 });
 
 describe('decodeOrderFilled', () => {

@@ -87,6 +87,27 @@ describe('an event that names movements', () => {
   });
 });
 
+test('a conversion names the markets whose shares are given up, from the questions of its event', () => {
+  const [, log] =
+    named.find(
+      ([, one, { event }]) =>
+        event === 'PositionsConverted' && one.address === CONTRACTS.negRiskAdapter,
+    ) ?? [];
+  const {
+    named: [event],
+    conditions,
+  } = readShareLogs([chainLog(log as Log)], CONTRACTS);
+  const { indexSet = 0n, questionOf } = event?.conversion ?? {};
+  expect(indexSet).toBeGreaterThan(0n);
+  const set = conditions.reduce(
+    (bits, { conditionId }) => bits | (1n << BigInt(questionOf?.(conditionId) ?? 0)),
+    0n,
+  );
+  expect(set).toBe(indexSet);
+  for (const one of conditions)
+    expect(one).toMatchObject({ collateral: CONTRACTS.negRiskCollateral, isPrepared: false });
+});
+
 describe('a transfer', () => {
   test.each(moving.filter(([, , { event }]) => event !== 'Transfer'))('%s', (_, log, decoded) => {
     const { operator, from, to } = decoded;

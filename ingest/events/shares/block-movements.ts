@@ -12,6 +12,7 @@ import type {
   TradingEvent,
 } from '../../contract.ts';
 import { positionIds } from '../token-ids.ts';
+import { type ShareAlarm, ShareAlarms } from './alarms.ts';
 import { conversionValues } from './conversion.ts';
 import { KnownMarkets } from './known-markets.ts';
 import { type Moved, movementsOf } from './movements.ts';
@@ -38,6 +39,7 @@ export class BlockMovements {
   /** By exchange, the token in the ids of its shares. */
   readonly #collaterals: ReadonlyMap<string, Hex>;
   readonly #known: KnownMarkets;
+  readonly #alarms: ShareAlarms;
 
   /** `known` is what was learnt from the blocks before. */
   constructor(
@@ -48,6 +50,7 @@ export class BlockMovements {
     this.#contracts = contracts;
     this.#collaterals = collaterals;
     this.#known = known;
+    this.#alarms = new ShareAlarms(contracts, (token) => known.placeOf(token));
   }
 
   get known(): KnownMarkets {
@@ -61,6 +64,11 @@ export class BlockMovements {
 
   #collateralOf(conditionId: string): Hex | undefined {
     return this.#known.find(conditionId)?.tokens?.collateral;
+  }
+
+  /** What is unknown in the block that was completed last. Call it once for every block. */
+  alarms(block: DecodedBlock): readonly ShareAlarm[] {
+    return this.#alarms.of(block);
   }
 
   /** All events of the next block, in log order. */

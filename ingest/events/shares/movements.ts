@@ -120,7 +120,8 @@ type Described = Omit<Moved, 'conditionId' | 'change' | 'payout' | 'conversion'>
 const NOTHING_PAID = { payout: undefined, conversion: undefined };
 const ZERO = '0x0000000000000000000000000000000000000000';
 
-function traderTest(contracts: ShareContracts): (address: string) => boolean {
+/** Whether an address may be a trader: it is none of the contracts. */
+export function traderTest(contracts: ShareContracts): (address: string) => boolean {
   const { conditionalTokens, negRiskAdapter, burn } = contracts;
   const sets = [
     ...[contracts.exchanges, contracts.silentAdapters, contracts.adapters],

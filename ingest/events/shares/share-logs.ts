@@ -191,6 +191,7 @@ export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContrac
       const event = namedBy(log, contracts);
       named.push(event);
       if (event.condition !== undefined) conditions.push(event.condition);
+      conditions.push(...givenUp(event, contracts));
     }
   }
   return { moves, named, conditions };
@@ -249,6 +250,22 @@ function tokensOf(
   const isOurs = collateral === of.collateral || collateral === of.negRiskCollateral;
   if (args.parent !== NO_PARENT || !isOurs) return undefined;
   return { logIndex, conditionId: args.conditionId, collateral, isPrepared: false };
+}
+
+/** The markets whose shares are given up in a conversion. Those of the others are minted, which ConditionalTokens logs. */
+function givenUp(
+  { conversion, emitter, logIndex }: Named,
+  of: ShareContracts,
+): readonly Condition[] {
+  if (conversion === undefined || emitter !== of.negRiskAdapter) return [];
+  const { marketId, indexSet } = conversion;
+  const collateral = of.negRiskCollateral;
+  return Array.from({ length: QUESTIONS_MAX }, (_, question) => question)
+    .filter((question) => ((indexSet >> BigInt(question)) & 1n) === 1n)
+    .map((question) => ({
+      ...{ logIndex, conditionId: conditionOf(of.negRiskAdapter, marketId, question), collateral },
+      isPrepared: false,
+    }));
 }
 
 /** A preparation with two outcomes. Others are not traded. */

@@ -1,0 +1,27 @@
+-- Balances of both outcomes of a market, read from the chain for a sample of the traders, and what was booked up to that block,
+-- once the projector has compared them. Serves: the comparison, and coverage in /v2/status.
+-- ORDER BY trader and market: the newest comparison of a pair replaces the older ones.
+-- Rows: at most 86,400, those of a day. Retention: a day.
+CREATE TABLE IF NOT EXISTS share_balances
+(
+    trader FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
+    condition_id FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
+    partition UInt8 COMMENT 'partition of the market',
+    block_number UInt64 COMMENT 'block at whose end the balances were read',
+    covered_from UInt64 COMMENT 'the movements of all blocks from here to block_number were read',
+    balance_0 Int64 COMMENT 'micro-shares of outcome 0 on the chain',
+    balance_1 Int64 COMMENT 'the same of outcome 1',
+    booked_0 Int64 COMMENT 'micro-shares of outcome 0 by bookings up to block_number, once they are compared',
+    booked_1 Int64 COMMENT 'the same of outcome 1',
+    result Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4)
+        COMMENT 'less and more: than on the chain was booked, of either outcome; left_out: the trader has bookings before covered_from',
+    observed_at DateTime('UTC') COMMENT 'when ingest read the balances, UTC',
+    version UInt64 DEFAULT block_number * 2 + toUInt64(result != 'waiting') COMMENT 'a compared row replaces the one that waits',
+    trader_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
+    condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (trader, condition_id)
+TTL observed_at + INTERVAL 1 DAY
+SETTINGS non_replicated_deduplication_window = 1000
+COMMENT 'sampled balances of shares on the chain, compared with bookings';
