@@ -1,5 +1,5 @@
 /**
- * Wallets move shares in every way on a devnet that trades, while ingest and projector are killed. Afterwards every balance is
+ * Wallets move shares in every way on a devnet that trades, while ingest, projector, nats-server and ClickHouse are killed. Afterwards every balance is
  * that of the chain, every movement is known once, and what each wallet paid and got is what its fills and movements say. MOVES and
  * KILLS set the size.
  */
@@ -13,9 +13,11 @@ import { SEED } from '../support/seed.ts';
 import { settled, start, temporaryDirectory } from '../support/service.ts';
 import { startParts } from '../support/stack.ts';
 
-const { moves: MOVES, kills: KILLS } = sizes({ moves: [150, 5_000], kills: [6, 60] });
+const { moves: MOVES, kills: KILLS } = sizes({ moves: [150, 5_000], kills: [8, 60] });
 /** How often markets are resolved, whatever the size: the contract forgets old ones. */
 const RESOLUTIONS = 15;
+
+const KILLED = ['ingest', 'nats', 'projector', 'clickhouse'] as const;
 
 /** Yields after every movement, in blocks of a few, with a match of others in every third. */
 async function* moved(devnet: StillDevnet, wallets: MovingWallets) {
@@ -45,9 +47,15 @@ test('every share and every payment is accounted, whoever is killed', async () =
   const processes = { ingest: run('ingest'), projector: run('projector') };
   try {
     const wallets = await MovingWallets.open(devnet, SEED);
+    let killed = 0;
     for await (const n of moved(devnet, wallets)) {
       if ((n + 1) % Math.ceil(MOVES / KILLS) !== 0) continue;
-      const name = n % 2 === 0 ? 'ingest' : 'projector';
+      const name = KILLED[killed % KILLED.length] ?? 'ingest';
+      killed += 1;
+      if (name === 'nats' || name === 'clickhouse') {
+        await parts.restart[name]();
+        continue;
+      }
       // Killed only once it has done something.
       await processes[name].event(name === 'ingest' ? 'ledger' : 'stored');
       processes[name].kill('SIGKILL');

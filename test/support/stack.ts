@@ -31,8 +31,8 @@ const ENGINE = fileURLToPath(new URL('../../local/clickhouse/main.ts', import.me
 const engines = new Set<ChildProcess>();
 
 /** The embedded ClickHouse as a child; `url` is without credentials, `serviceUrl` has the service's. */
-export async function startEngine(data: string) {
-  const child = spawn(process.execPath, [ENGINE, '--data', data, '--port', '0'], {
+export async function startEngine(data: string, port = '0') {
+  const child = spawn(process.execPath, [ENGINE, '--data', data, '--port', port], {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
   engines.add(child);
@@ -95,7 +95,9 @@ function copyTemplate(directory: string): void {
 /** The embedded ClickHouse with every migration applied. */
 export async function startClickHouse(data: string) {
   copyTemplate(data);
-  const { child, serviceUrl: url } = await startEngine(data);
+  const started = await startEngine(data);
+  let { child } = started;
+  const { serviceUrl: url } = started;
   try {
     await migrate({ url, database: DATABASE });
   } catch (error) {
@@ -110,6 +112,11 @@ export async function startClickHouse(data: string) {
     url,
     client,
     pid: child.pid ?? 0,
+    /** kill −9; it starts again at the same address. */
+    async restart() {
+      await stopEngine(child, 'SIGKILL');
+      ({ child } = await startEngine(data, new URL(url).port));
+    },
     async rows<Row>(sql: string): Promise<readonly Row[]> {
       return (await client.query({ query: sql, format: 'JSONEachRow' })).json<Row>();
     },
@@ -163,7 +170,8 @@ export async function startParts(
   extra: Readonly<Record<string, string>> = {},
 ) {
   const clickhouse = await startClickHouse(join(directory, 'clickhouse'));
-  const nats = await startNatsServer({ dataDir: join(directory, 'nats') });
+  const dataDir = join(directory, 'nats');
+  let nats = await startNatsServer({ dataDir });
   const env = { NATS_URL: nats.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0', ...extra };
   const key = generateKey('pro');
   const client = await connectNats({ url: nats.url, name: 'test' });
@@ -183,6 +191,16 @@ export async function startParts(
     /** The process of ClickHouse. */
     clickhousePid: clickhouse.pid,
     nats: natsOptions(readConfig(NatsConfig, env)),
+    /** kill −9 of a server, which starts again at its address. */
+    restart: {
+      clickhouse: () => clickhouse.restart(),
+      async nats() {
+        const gone = once(nats.child, 'exit');
+        nats.child.kill('SIGKILL');
+        await gone;
+        nats = await startNatsServer({ dataDir, port: nats.port });
+      },
+    },
     apiUrl: `http://127.0.0.1:${api?.port}`,
     get: <T>(path: string): Promise<T> => answerOf<T>(`http://127.0.0.1:${api?.port}`, key, path),
     query: <Row>(sql: string) => query<Row>(env.CLICKHOUSE_URL, sql),

@@ -13,6 +13,7 @@ import artifacts from '../../local/devnet/artifacts.json' with { type: 'json' };
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
+  DEPLOYER,
   EXCHANGE,
   LOGGING_ADAPTER,
   NEG_RISK_ADAPTER,
@@ -61,7 +62,7 @@ describe('the contracts', () => {
       silentAdapters: new Set([SILENT_ADAPTER.toLowerCase()]),
       adapters: new Set([LOGGING_ADAPTER.toLowerCase()]),
       redeemers: new Set([REDEEMER.toLowerCase()]),
-      others: new Set([wrapped, VAULT.toLowerCase()]),
+      others: new Set([wrapped, VAULT.toLowerCase(), DEPLOYER.toLowerCase()]),
     });
   });
 });
