@@ -87,6 +87,7 @@ class Run {
   readonly #questions = new Map<string, Hex>();
   readonly #isResolved = new Set<Hex>();
   #salt = 1n << 200n;
+  #sent = 0;
 
   constructor(devnet: StillDevnet, { seed, markets }: Traffic) {
     this.#devnet = devnet;
@@ -190,9 +191,9 @@ class Run {
 
   /** Mostly the other wallet. What is sent to the exchange by mistake may come back. */
   #receiver(other: Hex, own: Hex): Hex {
-    const which = this.below(30);
-    if (which === 0) return EXCHANGE;
-    return which === 1 ? own : other;
+    this.#sent += 1;
+    if (this.#sent % 20 === 10) return EXCHANGE;
+    return this.below(40) === 0 ? own : other;
   }
 
   /** A match of two wallets that buys, mints or merges; a merge may leave the taker with shares that the log counts as sold. */
