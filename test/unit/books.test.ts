@@ -220,6 +220,8 @@ function apply(books: Books, of: Operation, block: number): readonly LedgerEvent
       : { ...where, wallet, condition, ...movedBy(kind, of, other) };
   const marks = Array.from({ length: CONDITIONS }, (_, i) => books.markOf(conditionId(i))[0]);
   const values = movement.reason === 'convert' ? books.valuesOf(movement) : [];
+  // Of the questions of one market, at most one pays its Yes.
+  if (values.some((value) => value < 0n)) return [];
   books.move(block, movement);
   return changesOf(movement)
     .slice(0, movement.reason === 'transfer' ? 1 : undefined)
