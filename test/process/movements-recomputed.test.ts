@@ -27,7 +27,7 @@ import { gammaMarkets, settled, start, temporaryDirectory, until } from '../supp
 import { sendTraffic, type TrafficMarket } from '../support/share-traffic.ts';
 import { type Parts, startParts } from '../support/stack.ts';
 
-const { moves: MOVES } = sizes({ moves: [400, 8_000] });
+const { moves: MOVES } = sizes({ moves: [300, 8_000] });
 const MARKETS = 10;
 
 describe('the service against an independent account of shares that move', () => {

@@ -39,6 +39,8 @@ const M = 1_000_000n;
 const FRESH = Array.from({ length: 8 }, (_, i) => pad(numberToHex(0xfe5000 + i), { size: 20 }));
 const TRADERS = 14;
 const BLOCK_MAX = 9;
+/** The devnet's own matches fail more often the longer it has not read what its traders have. */
+const RELOAD_BLOCKS = 4;
 const PAYOUTS = [
   [1n, 0n],
   [0n, 1n],
@@ -64,7 +66,8 @@ export type Traffic = {
 export async function sendTraffic(devnet: StillDevnet, traffic: Traffic): Promise<void> {
   const run = new Run(devnet, traffic);
   await run.fund();
-  for (let moved = 0; moved < traffic.moves; ) {
+  for (let [moved, block] = [0, 0]; moved < traffic.moves; block++) {
+    if (block % RELOAD_BLOCKS === 0) await devnet.reload();
     await run.refresh();
     for (let count = run.below(BLOCK_MAX); count >= 0 && moved < traffic.moves; count--) {
       if (run.below(4) === 0) await devnet.trade();
@@ -125,7 +128,6 @@ class Run {
 
   /** Reads all balances. Nothing may be pending. */
   async refresh(): Promise<void> {
-    await this.#devnet.reload();
     const owners = [...this.#wallets, EXCHANGE] as const;
     const keys = this.#markets.flatMap(({ tokens }) =>
       owners.flatMap((wallet) => tokens.map((token) => ({ wallet, token }))),
