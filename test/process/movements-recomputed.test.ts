@@ -27,7 +27,7 @@ import { gammaMarkets, settled, start, temporaryDirectory, until } from '../supp
 import { sendTraffic, type TrafficMarket } from '../support/share-traffic.ts';
 import { type Parts, startParts } from '../support/stack.ts';
 
-const { moves: MOVES } = sizes({ moves: [400, 8_000] });
+const { moves: MOVES } = sizes({ moves: [300, 8_000] });
 const MARKETS = 10;
 
 describe('the service against an independent account of shares that move', () => {
@@ -120,9 +120,10 @@ describe('the service against an independent account of shares that move', () =>
     expect(await pnlDifferences(service, chain)).toEqual([]);
   });
 
-  test('the markets with movements, and their holders', async () => {
-    const moved = new Set(chain.movements.map(({ condition }) => condition));
-    const markets = new Map([...chain.markets].filter(([condition]) => moved.has(condition)));
+  test('the markets of the traffic, and their holders', async () => {
+    const split = chain.movements.filter(({ reason }) => reason === 'split');
+    const own = new Set(split.map(({ condition }) => condition));
+    const markets = new Map([...chain.markets].filter(([condition]) => own.has(condition)));
     expect(await marketDifferences(service, { ...chain, markets })).toEqual([]);
   });
 

@@ -162,7 +162,7 @@ export class Books {
       const { matches, resolution } = this.marketOf(condition);
       const total = resolution?.payouts.reduce((sum, one) => sum + one, 0n) ?? 0n;
       const fixed = resolution && (out * (resolution.payouts[0] ?? 0n)) / total;
-      return { fixed, weight: matches.some(hasPrice) ? this.#markOf(condition)[0] : undefined };
+      return { fixed, weight: matches.some(hasPrice) ? this.markOf(condition)[0] : undefined };
     });
     const free = states.filter(({ fixed }) => fixed === undefined);
     const known = free.flatMap(({ weight }) => weight ?? []);
@@ -182,7 +182,8 @@ export class Books {
     return at(this.marketOf(condition).holdings, trader, () => new Ledger());
   }
 
-  #markOf(condition: string): Mark {
+  /** Before the next event. */
+  markOf(condition: string): Mark {
     const last = this.marketOf(condition).matches.findLast(hasPrice);
     if (last === undefined) return NO_MARK;
     const paid = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
@@ -212,11 +213,13 @@ export class Books {
     const sent = { value: 0n, pnl: 0n, opened: [0n, 0n] as [bigint, bigint] };
     const received: typeof sent = { value: 0n, pnl: 0n, opened: [0n, 0n] };
     const isOpen = this.marketOf(of.condition).resolution === undefined;
-    for (const outcome of [0, 1] as const) {
+    const mark = this.markOf(of.condition);
+    const outcomes = ([0, 1] as const).filter((outcome) => isOpen && by[outcome] !== 0n);
+    // All that is missing is there before anything leaves.
+    for (const outcome of outcomes)
+      sent.opened[outcome] = this.#openAtMark(of, outcome, -by[outcome]).shares;
+    for (const outcome of outcomes) {
       const shares = -by[outcome];
-      if (shares === 0n || !isOpen) continue;
-      const mark = this.#markOf(of.condition);
-      sent.opened[outcome] = this.#openAtMark(of, outcome, shares).shares;
       const { cost, fees } = send(this.#ledgerOf(of), outcome, shares, mark);
       sent.value += cost;
       if (!isWallet) continue;
@@ -244,12 +247,12 @@ export class Books {
   }
 
   #worthOf({ condition }: Of, by: readonly [bigint, bigint]): bigint {
-    const mark = this.#markOf(condition);
+    const mark = this.markOf(condition);
     return worth(by[0], 0, mark) + worth(by[1], 1, mark);
   }
 
   #openAtMark(of: Of, outcome: 0 | 1, needed: bigint) {
-    const mark = this.#markOf(of.condition);
+    const mark = this.markOf(of.condition);
     return this.#open(of, outcome, needed, (missing) => worth(missing, outcome, mark));
   }
 

@@ -39,6 +39,8 @@ const M = 1_000_000n;
 const FRESH = Array.from({ length: 8 }, (_, i) => pad(numberToHex(0xfe5000 + i), { size: 20 }));
 const TRADERS = 14;
 const BLOCK_MAX = 9;
+/** The devnet's own matches fail more often the longer it has not read what its traders have. */
+const RELOAD_BLOCKS = 4;
 const PAYOUTS = [
   [1n, 0n],
   [0n, 1n],
@@ -64,7 +66,8 @@ export type Traffic = {
 export async function sendTraffic(devnet: StillDevnet, traffic: Traffic): Promise<void> {
   const run = new Run(devnet, traffic);
   await run.fund();
-  for (let moved = 0; moved < traffic.moves; ) {
+  for (let [moved, block] = [0, 0]; moved < traffic.moves; block++) {
+    if (block % RELOAD_BLOCKS === 0) await devnet.reload();
     await run.refresh();
     for (let count = run.below(BLOCK_MAX); count >= 0 && moved < traffic.moves; count--) {
       if (run.below(4) === 0) await devnet.trade();
@@ -87,6 +90,7 @@ class Run {
   readonly #questions = new Map<string, Hex>();
   readonly #isResolved = new Set<Hex>();
   #salt = 1n << 200n;
+  #sent = 0;
 
   constructor(devnet: StillDevnet, { seed, markets }: Traffic) {
     this.#devnet = devnet;
@@ -124,7 +128,6 @@ class Run {
 
   /** Reads all balances. Nothing may be pending. */
   async refresh(): Promise<void> {
-    await this.#devnet.reload();
     const owners = [...this.#wallets, EXCHANGE] as const;
     const keys = this.#markets.flatMap(({ tokens }) =>
       owners.flatMap((wallet) => tokens.map((token) => ({ wallet, token }))),
@@ -190,9 +193,9 @@ class Run {
 
   /** Mostly the other wallet. What is sent to the exchange by mistake may come back. */
   #receiver(other: Hex, own: Hex): Hex {
-    const which = this.below(30);
-    if (which === 0) return EXCHANGE;
-    return which === 1 ? own : other;
+    this.#sent += 1;
+    if (this.#sent % 20 === 10) return EXCHANGE;
+    return this.below(40) === 0 ? own : other;
   }
 
   /** A match of two wallets that buys, mints or merges; a merge may leave the taker with shares that the log counts as sold. */

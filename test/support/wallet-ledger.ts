@@ -41,9 +41,9 @@ export function change(
   if (shares === 0n) return { pnl: -paid - fee, cost: 0n };
   const held = bought > 0n ? second : first;
   const closed = held < shares ? held : shares;
-  const paidNow = (paid * closed) / shares;
+  const paidNow = divided(paid * closed, shares);
   const feeNow = (fee * closed) / shares;
-  const cost = held === 0n ? 0n : (ledger.cost * closed) / held;
+  const cost = held === 0n ? 0n : divided(ledger.cost * closed, held);
   const fees = held === 0n ? 0n : (ledger.fees * closed) / held;
   ledger.cost += paid - paidNow - cost;
   ledger.fees += fee - feeNow - fees;
@@ -68,7 +68,7 @@ export function trade(
 export function send(ledger: Ledger, outcome: 0 | 1, shares: bigint, mark: Mark) {
   const held = ledger.shares[outcome];
   const covered = held < shares ? held : shares;
-  const cost = held === 0n ? 0n : (ledger.cost * covered) / held;
+  const cost = held === 0n ? 0n : divided(ledger.cost * covered, held);
   const fees = held === 0n ? 0n : (ledger.fees * covered) / held;
   ledger.cost -= cost;
   ledger.fees -= fees;
@@ -108,7 +108,7 @@ export function worth(shares: bigint, outcome: 0 | 1, mark: Mark): bigint {
 
 /** That of outcome 0 is rounded down; the two add up to 1 USDC. */
 export function markAt(usdc: bigint, shares: bigint): Mark {
-  const first = (usdc * SHARE) / shares;
+  const first = divided(usdc * SHARE, shares);
   return [first, SHARE - first];
 }
 
@@ -117,4 +117,10 @@ export const NO_MARK: Mark = [SHARE / 2n, SHARE / 2n];
 
 export function only(outcome: 0 | 1, amount: bigint): [bigint, bigint] {
   return outcome === 0 ? [amount, 0n] : [0n, amount];
+}
+
+/** Rounded down, for amounts below 0 too: shares that were sold above 1 USDC have cost less than nothing. */
+function divided(amount: bigint, by: bigint): bigint {
+  const whole = amount / by;
+  return amount < 0n && whole * by !== amount ? whole - 1n : whole;
 }

@@ -99,7 +99,7 @@ export async function blockHash(rpcUrl: string, number: number): Promise<string 
   return block?.hash;
 }
 
-function fillOf(log: ChainLog): FactFill {
+export function fillOf(log: ChainLog): FactFill {
   const [, orderHash = '', owner = '', other = ''] = log.topics;
   const [side, tokenId = 0n, making = 0n, taking = 0n, fee = 0n] = words(log.data);
   const isBuy = side === 0n;
