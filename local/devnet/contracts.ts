@@ -75,6 +75,11 @@ export const conditionalTokensAbi = parseAbi([
   'event ConditionResolution(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount, uint256[] payoutNumerators)',
 ]);
 
+export const loggingAdapterAbi = parseAbi([
+  'function splitFor(address owner, bytes32 conditionId, uint256 amount)',
+  'function mergeFor(address owner, bytes32 conditionId, uint256 amount)',
+]);
+
 export const pusdAbi = parseAbi([
   'function mint(address[] owners, uint256[] values)',
   'function setSpenders(address[] spenders)',

@@ -84,6 +84,12 @@ export class Holdings {
     }
   }
 
+  /** Books a split of money into pairs of shares, or a merge if the amount is below 0. */
+  split(market: Market, owner: Hex, amount: bigint): void {
+    this.#addCash(owner, -amount);
+    for (const tokenId of market.tokenIds) this.#addShares(market, tokenId, owner, amount);
+  }
+
   /** Pays out a resolved market and drops its shares. Rounds down per outcome, like the contract. */
   redeem(market: Market): void {
     const shares = this.#shares.get(market.conditionId);

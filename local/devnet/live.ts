@@ -1,6 +1,6 @@
 /**
  * Trades live: sends matches at a given rate to the mempool, where they wait for the next block. Markets are listed
- * shortly before they open and resolved after they end. A few calls revert on purpose: matches of an operator that
+ * shortly before they open and resolved after they end. Now and then a trader splits money or merges shares. A few calls revert on purpose: matches of an operator that
  * cannot be paid, and matches of a stranger. All others are sent only if the holdings allow them. If one of them
  * reverts anyway, it is reported and the holdings are read from the chain again.
  */
@@ -24,6 +24,8 @@ type LiveOptions = {
 const UPKEEP_MS = 1_000;
 const DEPOSIT_MS = 20_000;
 const REVIEW_MS = 4_000;
+/** How often a trader splits or merges. */
+const SPLIT_MS = 5_000;
 const UNPAYABLE_CHANCE = 1 / 400;
 const SPOOF_CHANCE = 1 / 600;
 /** After a pause (a sleeping machine, a stopped process) older matches are skipped, not sent in a burst. */
@@ -36,8 +38,10 @@ const BACKLOG_MS_MAX = 2_000;
 export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): Promise<void> {
   const sender = new Sender(rpc);
   const review = new Review(rpc, world, options.onRevert);
-  const random = new Random(`live:${options.seed}:${await review.start()}`);
-  const due = { upkeep: 0, deposit: 0, review: 0, match: Date.now() };
+  const head = await review.start();
+  const random = new Random(`live:${options.seed}:${head}`);
+  const splits = new Random(`splits:${options.seed}:${head}`);
+  const due = { upkeep: 0, deposit: 0, review: 0, split: Date.now() + SPLIT_MS, match: Date.now() };
   while (!options.signal.aborted) {
     if (options.isHeld()) {
       await sleep(UPKEEP_MS, undefined, { signal: options.signal }).catch(() => {});
@@ -57,6 +61,11 @@ export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): P
     if (now >= due.review) {
       due.review = now + REVIEW_MS;
       await review.check();
+    }
+    if (now >= due.split) {
+      due.split = now + SPLIT_MS;
+      const transaction = world.splitOrMerge(splits, Math.floor(now / 1000));
+      if (transaction !== undefined) await sender.send([transaction]);
     }
     if (now >= due.match) {
       const gap = (-Math.log(1 - random.unit()) * 1000) / options.matchesPerSecond;

@@ -1,8 +1,8 @@
 /**
  * The devnet's state at one moment: which markets are on the chain, who holds what, and the transactions that change
- * it: listings, resolutions with redemptions, deposits, matches. It decides and books, but sends nothing. History and
- * live trading share it, so both obey the same rules. It is stored only on the chain, from which `recallWorld` reads
- * it; the calendar says which markets can be there.
+ * it: listings, resolutions with redemptions, deposits, matches, splits and merges. It decides and books, but sends
+ * nothing. History and live trading share it, so both obey the same rules. It is stored only on the chain, from which
+ * `recallWorld` reads it; the calendar says which markets can be there.
  */
 import {
   decodeEventLog,
@@ -15,6 +15,8 @@ import {
   CONDITIONAL_TOKENS,
   conditionalTokensAbi,
   DEPLOYER,
+  LOGGING_ADAPTER,
+  loggingAdapterAbi,
   OPERATORS,
   ORACLE,
   PUSD,
@@ -45,6 +47,10 @@ const MICRO = 1_000_000;
 /** A wallet that has less than this share of its bankroll left deposits the difference. */
 const DEPOSIT_BELOW = 0.3;
 const PROPOSALS_MAX = 6;
+/** Of the wallet's money, in thousandths. */
+const SPLIT_PART_MAX = 5;
+/** One USDC. */
+const SPLIT_STEP = 1_000_000n;
 
 export class World {
   readonly traders: readonly Trader[];
@@ -123,6 +129,32 @@ export class World {
     const args = [low.map(({ address }) => address), values] as const;
     const data = encodeFunctionData({ abi: pusdAbi, functionName: 'mint', args });
     return [{ from: DEPLOYER, to: PUSD, data }];
+  }
+
+  /**
+   * A holder of shares of an open market merges its pairs, or splits money into some; undefined if the drawn one has
+   * neither, or the market no holders. It draws from `random`, so that those of the matches stay the same.
+   */
+  splitOrMerge(random: Random, time: number): Transaction | undefined {
+    const open = this.#unresolved.filter(
+      ({ startTime, endTime }) => startTime <= time && time < endTime,
+    );
+    if (open.length === 0) return undefined;
+    const market = random.pick(open);
+    const owners = this.holdings.owners(market);
+    if (owners.length === 0) return undefined;
+    const owner = random.pick(owners);
+    const zero = this.holdings.shares(market, 0, owner);
+    const one = this.holdings.shares(market, 1, owner);
+    const pairs = zero < one ? zero : one;
+    const money = (this.holdings.cash(owner) * BigInt(1 + random.below(SPLIT_PART_MAX))) / 1_000n;
+    const amount = pairs > 0n ? pairs : money - (money % SPLIT_STEP);
+    if (amount === 0n) return undefined;
+    this.holdings.split(market, owner, pairs > 0n ? -amount : amount);
+    const functionName = pairs > 0n ? 'mergeFor' : 'splitFor';
+    const args = [owner, market.conditionId, amount] as const;
+    const data = encodeFunctionData({ abi: loggingAdapterAbi, functionName, args });
+    return { from: DEPLOYER, to: LOGGING_ADAPTER, data };
   }
 
   /** A random topic, weighted by its share of the trading. */

@@ -14,7 +14,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEPLOYER } from '../../local/devnet/contracts.ts';
 import { type Devnet, openDevnet } from '../../local/devnet/devnet.ts';
 import type { Market } from '../../local/devnet/markets.ts';
+import { Random } from '../../local/devnet/random.ts';
 import { type Rpc, Sender } from '../../local/devnet/rpc.ts';
+import type { World } from '../../local/devnet/world.ts';
 import { rpc } from '../support/service.ts';
 
 const GENESIS = 1_790_000_000;
@@ -200,6 +202,26 @@ describe('openDevnet', () => {
       await close();
     }
     expect(hashes.size).toBe(1);
+  });
+
+  test('splits and merges as its books say, also after a restart', async () => {
+    const directory = newDirectory();
+    const devnet = await openDevnet({ ...options, directory });
+    const { world, chain } = devnet;
+    const random = new Random('splits');
+    const sent = Array.from({ length: 80 }, () => world.splitOrMerge(random, GENESIS) ?? []).flat();
+    expect(new Set(sent.map(({ data }) => data.slice(0, 10))).size).toBe(2);
+    const hashes = await new Sender(chain.rpc).send(sent);
+    await chain.rpc.call('evm_mine');
+    for (const hash of hashes) {
+      const receipt = await chain.rpc.call<{ status: Hex }>('eth_getTransactionReceipt', hash);
+      expect(receipt.status).toBe('0x1');
+    }
+    const booked = booksOf(world);
+    await devnet.close();
+    const second = await openDevnet({ ...options, directory });
+    expect(booksOf(second.world)).toEqual(booked);
+    await second.close();
   });
 
   test('trades through the mempool without unplanned reverts', async () => {
@@ -394,6 +416,20 @@ function isAlive(pid: number): boolean {
   } catch {
     return false;
   }
+}
+
+/** Money and shares in open markets of all wallets. */
+function booksOf({ traders, unresolved, holdings }: World) {
+  const shares = unresolved.flatMap((market) =>
+    ([0, 1] as const).flatMap((outcome) =>
+      holdings
+        .holders(market, outcome)
+        .map(
+          (owner) => `${market.key} ${outcome} ${owner} ${holdings.shares(market, outcome, owner)}`,
+        ),
+    ),
+  );
+  return { cash: traders.map(({ address }) => holdings.cash(address)), shares: shares.sort() };
 }
 
 async function allLogs(rpc: Rpc): Promise<readonly { readonly topics: readonly Hex[] }[]> {

@@ -19,18 +19,18 @@ abstract contract Adapter {
         conditionalTokens = negRiskAdapter_.conditionalTokens();
     }
 
-    function _split(bytes32 conditionId, uint256 amount) internal {
-        collateral.transferFrom(msg.sender, address(this), amount);
+    function _split(address owner, bytes32 conditionId, uint256 amount) internal {
+        collateral.transferFrom(owner, address(this), amount);
         if (_isNegRisk(conditionId)) negRiskAdapter.splitPosition(conditionId, amount);
         else conditionalTokens.splitPosition(conditionId, amount);
-        _send(address(this), msg.sender, _ids(conditionId), _each(2, amount));
+        _send(address(this), owner, _ids(conditionId), _each(2, amount));
     }
 
-    function _merge(bytes32 conditionId, uint256 amount) internal {
-        _send(msg.sender, address(this), _ids(conditionId), _each(2, amount));
+    function _merge(address owner, bytes32 conditionId, uint256 amount) internal {
+        _send(owner, address(this), _ids(conditionId), _each(2, amount));
         if (_isNegRisk(conditionId)) negRiskAdapter.mergePositions(conditionId, amount);
         else conditionalTokens.mergePositions(conditionId, amount);
-        collateral.transfer(msg.sender, amount);
+        collateral.transfer(owner, amount);
     }
 
     /// Redeems all shares of an owner.
@@ -116,11 +116,11 @@ contract SilentAdapter is Adapter {
     constructor(NegRiskAdapter negRiskAdapter_) Adapter(negRiskAdapter_) {}
 
     function splitPosition(bytes32 conditionId, uint256 amount) external {
-        _split(conditionId, amount);
+        _split(msg.sender, conditionId, amount);
     }
 
     function mergePositions(bytes32 conditionId, uint256 amount) external {
-        _merge(conditionId, amount);
+        _merge(msg.sender, conditionId, amount);
     }
 
     function redeemPositions(bytes32 conditionId) external {
@@ -147,16 +147,34 @@ contract LoggingAdapter is Adapter {
         uint256 amountOut
     );
 
+    error NotAdmin();
+
     constructor(NegRiskAdapter negRiskAdapter_) Adapter(negRiskAdapter_) {}
 
+    modifier onlyAdmin() {
+        if (msg.sender != conditionalTokens.admin()) revert NotAdmin();
+        _;
+    }
+
     function splitPosition(bytes32 conditionId, uint256 amount) external {
-        _split(conditionId, amount);
+        _split(msg.sender, conditionId, amount);
         emit PositionSplit(msg.sender, conditionId, amount);
     }
 
     function mergePositions(bytes32 conditionId, uint256 amount) external {
-        _merge(conditionId, amount);
+        _merge(msg.sender, conditionId, amount);
         emit PositionsMerged(msg.sender, conditionId, amount);
+    }
+
+    /// Trader wallets have no keys, so the admin calls for them. The logs are those of their own calls.
+    function splitFor(address owner, bytes32 conditionId, uint256 amount) external onlyAdmin {
+        _split(owner, conditionId, amount);
+        emit PositionSplit(owner, conditionId, amount);
+    }
+
+    function mergeFor(address owner, bytes32 conditionId, uint256 amount) external onlyAdmin {
+        _merge(owner, conditionId, amount);
+        emit PositionsMerged(owner, conditionId, amount);
     }
 
     function redeemPositions(bytes32 conditionId) external {
