@@ -60,11 +60,13 @@ export type CompareOptions = {
 
 /** Runs until the signal aborts. */
 export async function compareBalances(options: CompareOptions): Promise<void> {
-  const { storedBlock, logger, signal, roundMs = ROUND_MS } = options;
+  const { client, partitions, storedBlock, logger, signal, roundMs = ROUND_MS } = options;
+  let compared: number | undefined;
   while (!signal.aborted) {
-    const block = storedBlock();
     try {
-      if (block !== undefined) await compareTo(options, block);
+      compared ??= await comparedBlock(client, partitions);
+      const stored = storedBlock();
+      if (stored !== undefined) compared = await compareBetween(options, compared, stored);
     } catch (err) {
       if (!signal.aborted) logger.warn({ err }, 'balances could not be compared, retrying');
     }
@@ -72,20 +74,40 @@ export async function compareBalances(options: CompareOptions): Promise<void> {
   }
 }
 
-async function compareTo(options: CompareOptions, stored: number): Promise<void> {
+/** Block of the newest comparison; -1 before the first one. Ingest publishes balances in order of their blocks. */
+async function comparedBlock(
+  client: ClickHouseClient,
+  partitions: readonly number[],
+): Promise<number> {
+  const [row] = await rowsOf(
+    client,
+    `SELECT max(block_number) AS block, count() AS rows FROM share_balances
+     WHERE result != 'waiting' AND partition IN (${partitions})`,
+    z.object({ block: UInt, rows: UInt }),
+  );
+  return row === undefined || row.rows === 0 ? -1 : row.block;
+}
+
+/** Compares what waits after block `from`, up to block `stored`. Returns the block of the newest comparison. */
+async function compareBetween(
+  options: CompareOptions,
+  from: number,
+  stored: number,
+): Promise<number> {
   const { client, deployment, partitions, assertOwner, logger, metrics } = options;
   const waiting = await rowsOf(
     client,
     `SELECT hex(trader) AS wallet, hex(condition_id) AS market, partition, block_number AS block,
        covered_from AS coveredFrom, toString(balance_0) AS zero, toString(balance_1) AS one,
        toUnixTimestamp(observed_at) AS observedAt
-     FROM share_balances FINAL
-     WHERE result = 'waiting' AND partition IN (${partitions}) AND block_number <= ${stored}
+     FROM share_balances
+     WHERE result = 'waiting' AND partition IN (${partitions})
+       AND block_number > ${from} AND block_number <= ${stored}
        AND observed_at > now() - INTERVAL 1 DAY
-     ORDER BY block LIMIT ${ROWS_AT_ONCE}`,
+     ORDER BY block LIMIT ${ROWS_AT_ONCE} WITH TIES`,
     Waiting,
   );
-  if (waiting.length === 0) return;
+  if (waiting.length === 0) return from;
   // On a cluster, the replica that is read may lack what another one has acknowledged.
   for (const query of syncStatements(deployment)) await client.command({ query });
   for (const [block, own] of Map.groupBy(waiting, (row) => row.block)) {
@@ -108,6 +130,7 @@ async function compareTo(options: CompareOptions, stored: number): Promise<void>
       logger.error({ ...of, chain, booked }, 'ALARM: more shares were booked than the wallet has');
     }
   }
+  return waiting.at(-1)?.block ?? from;
 }
 
 function resultOf(of: Waiting, booked: Omit<Booked, 'wallet' | 'market'>): Result {

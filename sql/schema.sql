@@ -2302,12 +2302,12 @@ CREATE TABLE fillstream.share_balances
     `booked_1` Int64 COMMENT 'the same of outcome 1',
     `result` Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4) COMMENT 'less and more: than on the chain was booked, of either outcome; left_out: the trader has bookings before covered_from',
     `observed_at` DateTime('UTC') COMMENT 'when ingest read the balances, UTC',
-    `version` UInt64 DEFAULT (block_number * 2) + toUInt64(result != 'waiting') COMMENT 'a compared row replaces the one that waits',
+    `is_compared` UInt8 DEFAULT result != 'waiting' COMMENT 'a compared row replaces the one that waited',
     `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(version)
-ORDER BY (trader, condition_id)
+ENGINE = ReplacingMergeTree(is_compared)
+ORDER BY (block_number, trader, condition_id)
 TTL observed_at + toIntervalDay(1)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
 COMMENT 'sampled balances of shares on the chain, compared with bookings';

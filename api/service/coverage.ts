@@ -30,7 +30,7 @@ export const Coverage = z.object({
     })
     .meta({
       description:
-        'balances of shares on the chain, for a sample of traders and markets, as last compared within a day',
+        'balances of shares on the chain, for a sample of traders and markets, by the comparisons of the last day',
     }),
   unexplained_movements: counted('movements of shares that nothing on the chain explains'),
   refused: z
@@ -55,7 +55,7 @@ const Row = rowOf({
   balances: typed(
     `(SELECT [countIf(result = 'equal'), countIf(result = 'less'), countIf(result = 'more'),
         maxIf(block_number, result != 'waiting'), argMax(covered_from, block_number)]
-      FROM share_balances FINAL WHERE observed_at > now() - INTERVAL 1 DAY)`,
+      FROM share_balances WHERE observed_at > now() - INTERVAL 1 DAY)`,
     z.array(number),
   ),
   unexplained: rows(

@@ -2089,7 +2089,7 @@ export type Status = {
     /** block from which on all movements of shares were read; null if they are not read, or before the first comparison */
     movements_from_block: number | null;
 
-    /** balances of shares on the chain, for a sample of traders and markets, as last compared within a day */
+    /** balances of shares on the chain, for a sample of traders and markets, by the comparisons of the last day */
     balances: {
       /** equal what was booked */
       equal: number;

@@ -1,6 +1,7 @@
 -- Balances of both outcomes of a market, read from the chain for a sample of the traders, and what was booked up to that block,
 -- once the projector has compared them. Serves: the comparison, and coverage in /v2/status.
--- ORDER BY trader and market: the newest comparison of a pair replaces the older ones.
+-- ORDER BY block: those that wait are of the newest blocks, and are found without reading the others. A compared row replaces the one
+-- that waited, so the compared ones can be counted without FINAL.
 -- Rows: at most 86,400, those of a day. Retention: a day.
 CREATE TABLE IF NOT EXISTS share_balances
 (
@@ -16,12 +17,12 @@ CREATE TABLE IF NOT EXISTS share_balances
     result Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4)
         COMMENT 'less and more: than on the chain was booked, of either outcome; left_out: the trader has bookings before covered_from',
     observed_at DateTime('UTC') COMMENT 'when ingest read the balances, UTC',
-    version UInt64 DEFAULT block_number * 2 + toUInt64(result != 'waiting') COMMENT 'a compared row replaces the one that waits',
+    is_compared UInt8 DEFAULT result != 'waiting' COMMENT 'a compared row replaces the one that waited',
     trader_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(version)
-ORDER BY (trader, condition_id)
+ENGINE = ReplacingMergeTree(is_compared)
+ORDER BY (block_number, trader, condition_id)
 TTL observed_at + INTERVAL 1 DAY
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'sampled balances of shares on the chain, compared with bookings';
