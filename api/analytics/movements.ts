@@ -6,7 +6,7 @@ import { endpoint, Page } from '../http/endpoint.ts';
 import { address, integer, marketKey, oneOf, order } from '../http/parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { movementCursor } from './cursors.ts';
-import { isoSecond, safeInteger } from './format.ts';
+import { checksummed, isoSecond, safeInteger } from './format.ts';
 import { keyset, NEXT_CURSOR, pageOf, pageParameters } from './keyset.ts';
 import { findMarket, MarketV2, readMarketsV2 } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
@@ -83,7 +83,9 @@ const MovementV2 = z.object({
     'paid for a split, merge, redemption or conversion, or what the shares of a transfer had cost, fees included, micro-USD',
   ),
   is_mark: yes('whether the value depends on the mark of the market, as in conversions'),
-  realised_pnl: amount('PnL that the movement realised, net of fees, micro-USD'),
+  realised_pnl: amount(
+    'PnL that the movement realised, net of fees, micro-USD; in a resolved market, a settlement follows, which is not part of it',
+  ),
   counterparty: text(
     'the other wallet of a transfer, the contract of an unexplained movement, or empty',
     `0x${'5f'.repeat(20)}`,
@@ -146,7 +148,7 @@ The order is fixed, so pages never repeat or omit a movement while others arrive
         value: safeInteger(row.value),
         is_mark: row.isMark,
         realised_pnl: safeInteger(row.pnl),
-        counterparty: row.counterparty === NOBODY ? '' : row.counterparty,
+        counterparty: row.counterparty === NOBODY ? '' : checksummed(row.counterparty),
         opened_0: safeInteger(row.opened0),
         opened_1: safeInteger(row.opened1),
         time: isoSecond(row.at),

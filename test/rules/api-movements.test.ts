@@ -95,7 +95,7 @@ const brief = (all: Body) =>
     [one.change_0, one.change_1],
     one.value,
     [one.opened_0, one.opened_1],
-    one.counterparty,
+    one.counterparty.toLowerCase(),
   ]);
 
 describe('GET /v2/traders/:address/movements', () => {

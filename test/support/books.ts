@@ -71,7 +71,7 @@ export type Moved = {
   readonly condition: string;
   readonly reason: Movement['reason'] | 'convert';
   readonly change: readonly [bigint, bigint];
-  /** Paid for it, or the cost that moved with the shares. */
+  /** Paid for it, or the cost that moved with the shares, fees included; after the resolution their payout. */
   readonly value: bigint;
   readonly pnl: bigint;
   readonly counterparty: string;
@@ -202,9 +202,8 @@ export class Books {
         ? trade(ledger, false, 1, given, usdc, 0n)
         : trade(ledger, true, 0, by[0], usdc, 0n);
     this.#book('movement', of, realised);
-    let { pnl } = realised;
-    if (resolution !== undefined) pnl += this.#settle(of, ledger, resolution.payouts);
-    return { value: usdc, pnl, opened: [0n, opened.shares] };
+    if (resolution !== undefined) this.#settle(of, ledger, resolution.payouts);
+    return { value: usdc, pnl: realised.pnl, opened: [0n, opened.shares] };
   }
 
   /** Shares that leave, and come to the counterparty if that is a wallet. */
@@ -212,6 +211,10 @@ export class Books {
     const receiver = { ...of, trader: to };
     const sent = { value: 0n, pnl: 0n, opened: [0n, 0n] as [bigint, bigint] };
     const received: typeof sent = { value: 0n, pnl: 0n, opened: [0n, 0n] };
+    if (this.marketOf(of.condition).resolution !== undefined) {
+      sent.value = this.#worthOf(of, [-by[0], -by[1]]);
+      received.value = sent.value;
+    }
     const isOpen = this.marketOf(of.condition).resolution === undefined;
     const mark = this.markOf(of.condition);
     const outcomes = ([0, 1] as const).filter((outcome) => isOpen && by[outcome] !== 0n);
@@ -221,11 +224,11 @@ export class Books {
     for (const outcome of outcomes) {
       const shares = -by[outcome];
       const { cost, fees } = send(this.#ledgerOf(of), outcome, shares, mark);
-      sent.value += cost;
+      sent.value += cost + fees;
       if (!isWallet) continue;
       const realised = change(this.#ledgerOf(receiver), only(outcome, shares), cost, fees);
       this.#book('movement', receiver, realised);
-      received.value += cost;
+      received.value += cost + fees;
       received.pnl += realised.pnl;
     }
     this.#account(of);
@@ -238,7 +241,16 @@ export class Books {
     this.#account(of);
     const value = paid < 0n ? -paid : paid;
     const nothing: Result = { value, pnl: 0n, opened: [0n, 0n] };
-    if (this.marketOf(of.condition).resolution !== undefined) return nothing;
+    const { resolution } = this.marketOf(of.condition);
+    if (resolution !== undefined && reason === 'refund') {
+      const ledger = new Ledger();
+      const realised = change(ledger, by, 0n, 0n);
+      this.#book('movement', of, realised);
+      this.#settle(of, ledger, resolution.payouts);
+      return { ...nothing, pnl: realised.pnl };
+    }
+    if (resolution !== undefined)
+      return reason === 'unexplained' ? { ...nothing, value: this.#worthOf(of, by) } : nothing;
     if (reason === 'merge') nothing.opened.splice(0, 2, ...this.#openPairs(of, -by[0]));
     const cost = reason === 'unexplained' ? this.#worthOf(of, by) : 0n;
     const realised = change(this.#ledgerOf(of), by, cost, 0n);
@@ -246,8 +258,11 @@ export class Books {
     return { ...nothing, value: value + cost, pnl: realised.pnl };
   }
 
+  /** At the mark, or at the payout. */
   #worthOf({ condition }: Of, by: readonly [bigint, bigint]): bigint {
-    const mark = this.markOf(condition);
+    const { resolution } = this.marketOf(condition);
+    const [first = 0n, second = 0n] = resolution?.payouts ?? [];
+    const mark = resolution === undefined ? this.markOf(condition) : markAt(first, first + second);
     return worth(by[0], 0, mark) + worth(by[1], 1, mark);
   }
 
@@ -274,11 +289,9 @@ export class Books {
     return [first, second];
   }
 
-  #settle(of: Of, ledger: Ledger, payouts: readonly bigint[]): bigint {
+  #settle(of: Of, ledger: Ledger, payouts: readonly bigint[]): void {
     const paid = payOut(ledger, payouts);
-    if (paid === undefined) return 0n;
-    this.#book('settlement', of, paid, { settlements: 1 });
-    return paid.pnl;
+    if (paid !== undefined) this.#book('settlement', of, paid, { settlements: 1 });
   }
 
   #account({ trader, condition }: Of): Account {
