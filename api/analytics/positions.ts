@@ -170,7 +170,7 @@ const PositionV2 = z.object({
   balance_0: amount(
     'micro-shares of outcome 0 in the wallet, at least: those from before the first block are not known',
   ),
-  balance_1: amount('the same of outcome 1'),
+  balance_1: amount('micro-shares of outcome 1 in the wallet, at least'),
   pairs: amount('micro-shares that the wallet has of both outcomes: each pair is worth 1 USDC'),
   average_price: amount(
     'cost per share held now or at the settlement, without fees, micro-USD, rounded to nearest',

@@ -1141,7 +1141,7 @@ export type TraderPositions = {
     /** micro-shares of outcome 0 in the wallet, at least: those from before the first block are not known */
     balance_0: number;
 
-    /** the same of outcome 1 */
+    /** micro-shares of outcome 1 in the wallet, at least */
     balance_1: number;
 
     /** micro-shares that the wallet has of both outcomes: each pair is worth 1 USDC */
@@ -1302,7 +1302,7 @@ export type TraderMovements = {
     /** whether the value depends on the mark of the market, as in conversions */
     is_mark: boolean;
 
-    /** PnL that the movement realised, net of fees, micro-USD */
+    /** PnL that the movement realised, net of fees, micro-USD; in a resolved market, a settlement follows, which is not part of it */
     realised_pnl: number;
 
     /** the other wallet of a transfer, the contract of an unexplained movement, or empty */

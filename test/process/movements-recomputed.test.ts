@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chainFacts } from '../release/faults/chain-facts.ts';
 import { sizes } from '../release/faults/run.ts';
 import { type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
+import { MovingWallets } from '../support/moving-wallets.ts';
 import type { Chain } from '../support/recompute.ts';
 import {
   accountDifferences,
@@ -29,6 +30,8 @@ import { type Parts, startParts } from '../support/stack.ts';
 
 const { moves: MOVES } = sizes({ moves: [300, 8_000] });
 const MARKETS = 10;
+/** How often wallets that use all contracts see markets resolved, whatever the size. */
+const RESOLUTIONS = 12;
 
 describe('the service against an independent account of shares that move', () => {
   const directory = temporaryDirectory();
@@ -52,8 +55,18 @@ describe('the service against an independent account of shares that move', () =>
     parts = await startParts(`${directory.path}/parts`, []);
     const env = { ...devnet.env, ...parts.env, LOG_LEVEL: 'warn' };
     processes.push(start('ingest/main.ts', [], env), start('projector/main.ts', [], env));
+    const wallets = await MovingWallets.open(devnet, SEED);
+    for (let n = 0; n < MOVES / 2; n++) {
+      await wallets.ways[n % wallets.ways.length]?.();
+      if (n % 7 < 4) await devnet.mine(1);
+      if (n % Math.ceil(MOVES / 2 / RESOLUTIONS) === 0) await wallets.resolveSome();
+    }
+    await devnet.mine(1);
     await sendTraffic(devnet, { seed: SEED, moves: MOVES, markets: await marketsOf(devnet) });
-    ({ chain } = await recomputed(devnet.url, devnet.env.GAMMA_URL));
+    const tokens = wallets.questions.flatMap(({ conditionId: condition, tokenIds }) =>
+      ([0, 1] as const).map((outcome) => [`${tokenIds[outcome]}`, { condition, outcome }] as const),
+    );
+    ({ chain } = await recomputed(devnet.url, devnet.env.GAMMA_URL, new Map(tokens)));
     await settled(parts, await devnet.number('finalized'));
     // Blocks that are mined quickly have times ahead of the clock.
     const last = Math.max(...chain.bookings.map(({ time }) => time));
@@ -94,7 +107,15 @@ describe('the service against an independent account of shares that move', () =>
       JSON.stringify(counts),
       [...chain.markets.values()].flatMap((m) => m.matches).length,
     );
-    for (const reason of ['split', 'merge', 'redeem', 'transfer', 'refund', 'unexplained'])
+    for (const reason of [
+      'split',
+      'merge',
+      'redeem',
+      'transfer',
+      'refund',
+      'unexplained',
+      'convert',
+    ])
       expect(counts[reason], reason).toBeGreaterThan(0);
     const traded = new Set(chain.bookings.map((one) => one.kind === 'fill' && one.trader));
     expect(chain.movements.some(({ trader, pnl }) => traded.has(trader) && pnl !== 0n)).toBe(true);

@@ -1,7 +1,7 @@
 /**
  * Wallets move shares in every way on a devnet that trades, while ingest, projector, nats-server and ClickHouse are killed. Afterwards every balance is
- * that of the chain, every movement is known once, and what each wallet paid and got is what its fills and movements say. MOVES and
- * KILLS set the size.
+ * that of the chain, every movement is known once, what each wallet paid and got is what its fills and movements say, and nobody
+ * gains in a market but from others. MOVES and KILLS set the size.
  */
 import type { Hex } from 'viem';
 import { expect, test } from 'vitest';
@@ -94,6 +94,17 @@ test('every share and every payment is accounted, whoever is killed', async () =
     expect(new Set(asked.map(({ owner, id }) => `${owner}:${id}`))).toEqual(
       new Set([...held, ...asked].map(({ owner, id }) => `${owner}:${id}`)),
     );
+
+    // The shares of a resolved market are worth what was paid for their pairs, so its PnL adds up to the fees that were paid.
+    const converted = wallets.questions.filter(({ market }) => market !== undefined);
+    const sides = await parts.query<{ total: string }>(
+      `SELECT toString(sum(realised_pnl) + sum(fee)) AS total FROM trader_markets
+       WHERE condition_id IN (SELECT condition_id FROM resolutions WHERE payout_0 = 0 OR payout_1 = 0)
+         AND condition_id NOT IN (${converted.map(({ conditionId }) => `unhex('${conditionId.slice(2)}')`).join()})
+       GROUP BY condition_id`,
+    );
+    expect(sides.length).toBeGreaterThan(5);
+    expect(sides.filter(({ total }) => total !== '0')).toEqual([]);
 
     const cash = await parts.query<{ owner: Hex; cash: string }>(
       `SELECT concat('0x', lower(hex(trader))) AS owner, toString(sum(${CASH})) AS cash

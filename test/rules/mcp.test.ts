@@ -124,8 +124,8 @@ const QUESTIONS: readonly (readonly [tool: string, given: object, expected: () =
 
 /** The members that are amounts or prices. All others are returned as the API has them. */
 const MICRO = new Set(
-  `average_price average_price_with_fees change_24h close cost_basis fee high low maker_volume open open_fees
-  open_interest payout pnl price price_1 price_2 pusd_balance realised_pnl settled_cost settled_fees settled_shares
+  `average_price average_price_with_fees balance_0 balance_1 change_24h close cost_basis fee high low maker_volume open open_fees
+  open_interest pairs payout pnl price price_1 price_2 pusd_balance realised_pnl settled_cost settled_fees settled_shares
   shares taker_volume total_pnl total_pnl_distributed total_volume unrealised_pnl usdc value volume volume_24h
   vwap_5m`.split(/\s+/),
 );

@@ -6,8 +6,15 @@
 import {
   CONDITIONAL_TOKENS,
   EXCHANGE,
+  LOGGING_ADAPTER,
+  NEG_RISK_ADAPTER,
   NEG_RISK_EXCHANGE,
   PUSD,
+  REDEEMER,
+  SILENT_ADAPTER,
+  VAULT,
+  WRAPPED_COLLATERAL,
+  WRAPPED_EXCHANGE,
 } from '../../local/devnet/contracts.ts';
 import {
   addressOf,
@@ -42,9 +49,18 @@ const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523
 
 const ROLES: Roles = {
   tokens: CONDITIONAL_TOKENS.toLowerCase(),
-  exchanges: [EXCHANGE, NEG_RISK_EXCHANGE].map((address) => address.toLowerCase()),
-  others: [],
+  exchanges: lowerCase(EXCHANGE, NEG_RISK_EXCHANGE, WRAPPED_EXCHANGE),
+  negRisk: {
+    adapter: NEG_RISK_ADAPTER.toLowerCase(),
+    burn: '0xa5ef39c3d3e10d0b270233af41cac69796b12966',
+    vault: VAULT.toLowerCase(),
+  },
+  others: lowerCase(SILENT_ADAPTER, LOGGING_ADAPTER, REDEEMER, WRAPPED_COLLATERAL),
 };
+
+function lowerCase(...addresses: readonly string[]): string[] {
+  return addresses.map((address) => address.toLowerCase());
+}
 
 /** PnL of a trader. */
 type OpenPnl = { realised: bigint; unrealised: bigint };

@@ -183,8 +183,8 @@ function totalsOf(chain: Chain, trader: string) {
   );
   const accounts = [...chain.accounts].filter(([key]) => key.startsWith(`${trader} `));
   const closed = accounts.filter(
-    ([key, { fills, settlements }]) =>
-      fills + settlements > 0 && !held.has(key.split(' ')[1] ?? ''),
+    ([key, { settlements, pnl, cost }]) =>
+      (settlements > 0 || pnl !== 0n || cost !== 0n) && !held.has(key.split(' ')[1] ?? ''),
   );
   const sum = (values: readonly bigint[]) => Number(values.reduce((a, b) => a + b, 0n));
   return {

@@ -12,18 +12,20 @@ import {
 } from './market-account.ts';
 import { type Chain, openPositions, recompute } from './recompute.ts';
 import { type GammaMarket, gammaMarkets, type Service } from './service.ts';
+import type { Token } from './share-moves.ts';
 
 const SHOWN_MAX = 5;
 
 export type Asked = Pick<Service, 'get' | 'query'>;
 
-/** The chain recomputed, and the markets that its metadata API lists. */
+/** The chain recomputed, and the markets that its metadata API lists; `unlisted` has the tokens of others. */
 export async function recomputed(
   rpcUrl: string,
   gammaUrl: string,
+  unlisted: ReadonlyMap<string, Token> = new Map(),
 ): Promise<{ readonly chain: Chain; readonly markets: readonly GammaMarket[] }> {
   const markets = await gammaMarkets(gammaUrl);
-  const tokens = new Map(
+  const listed = new Map(
     markets.flatMap(({ conditionId, clobTokenIds }) =>
       (JSON.parse(clobTokenIds) as string[]).map((token, i) => [
         token,
@@ -31,6 +33,7 @@ export async function recomputed(
       ]),
     ),
   );
+  const tokens = new Map([...listed, ...unlisted]);
   return { chain: await recompute(rpcUrl, tokens), markets };
 }
 
