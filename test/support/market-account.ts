@@ -27,6 +27,7 @@ function iso(seconds: number): string {
 
 export function markObject(market: ChainMarket) {
   const { paid, whole, time, source } = markOf(market);
+  if (whole === 0n) return { price_1: 0, price_2: 0, time: '', source };
   const first = nearest(paid, whole);
   return { price_1: first, price_2: 1_000_000 - first, time: iso(time), source };
 }

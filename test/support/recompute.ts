@@ -235,26 +235,27 @@ function hoursOf(bookings: readonly Booking[]): Chain['hours'] {
   return hours;
 }
 
-/** The mark as a fraction of outcome 0: `paid` of `whole`. */
+/** The mark as a fraction of outcome 0: `paid` of `whole`, which is 0 before the first match. */
 export function markOf({ matches, resolution }: ChainMarket) {
   if (resolution !== undefined) {
     const [paid = 0n, other = 0n] = resolution.payouts;
     return { paid, whole: paid + other, time: resolution.time, source: 'resolution' };
   }
   const last = matches.findLast((match) => match.shares > 0n);
-  if (last === undefined) throw new Error('a market without matches has no mark');
+  if (last === undefined) return { paid: 0n, whole: 0n, time: 0, source: 'none' };
   const paid = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
   return { paid, whole: last.shares, time: last.time, source: 'last_match' };
 }
 
-/** The holders of a market and the value of their shares at its mark, rounded down. */
+/** The holders of a market and the value of their shares at its mark, rounded down; without a mark, what they cost. */
 export function openPositions(market: ChainMarket) {
   return [...market.holdings].flatMap(([trader, { shares, cost, fees }]) => {
     const outcome = shares[0] > 0n ? 0 : 1;
     const own = shares[outcome];
     if (own === 0n) return [];
     const { paid, whole } = markOf(market);
-    const value = (own * (outcome === 0 ? paid : whole - paid)) / whole;
+    const value =
+      whole === 0n ? cost + fees : (own * (outcome === 0 ? paid : whole - paid)) / whole;
     return [{ trader, outcome, own, cost, fees, value, unrealised: value - cost - fees }];
   });
 }

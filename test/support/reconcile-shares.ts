@@ -40,7 +40,7 @@ export async function movementComparison(service: Asked, chain: Chain): Promise<
     const served = new Map(found.map((one) => [placeOf(one), shownText(one)]));
     const expected = new Map(
       (byTrader.get(trader) ?? []).map((one) => [
-        `${trader} ${one.condition} ${one.block} ${one.log} ${one.reason} ${one.change}`,
+        `${trader} ${one.condition} ${one.block} ${logOf(one.reason, one.log)} ${one.reason} ${one.change}`,
         movedText(one),
       ]),
     );
@@ -67,8 +67,14 @@ type Shown = {
   readonly tx_hash: string;
 };
 
-function placeOf({ market, block_number, log_index, reason, change_0, change_1 }: Shown): string {
-  return `${market.condition_id} ${block_number} ${log_index} ${reason} ${change_0},${change_1}`;
+function placeOf({ market, block_number, reason, change_0, change_1, ...one }: Shown): string {
+  const log = logOf(reason, one.log_index);
+  return `${market.condition_id} ${block_number} ${log} ${reason} ${change_0},${change_1}`;
+}
+
+/** The service has a conversion's own log in each market, the account the first one of all. */
+function logOf(reason: string, log: number): number | undefined {
+  return reason === 'convert' ? undefined : log;
 }
 
 function shownText(one: Shown): string {
