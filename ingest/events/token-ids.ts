@@ -20,6 +20,8 @@ const CURVE_B = 3n;
 const PAIRS_MAX = 50_000;
 /** About 200 bytes each. */
 const TOKENS_MAX = 200_000;
+/** About 300 bytes each. */
+const DERIVED_MAX = 5_000;
 const MISMATCHES_LOGGED_MAX = 10_000;
 
 /**
@@ -27,8 +29,17 @@ const MISMATCHES_LOGGED_MAX = 10_000;
  * `collateral` is the token inside position ids, not the one that traders pay with.
  */
 export function positionIds(collateral: Hex, conditionId: Hex): readonly [bigint, bigint] {
-  return [positionId(collateral, conditionId, 1n), positionId(collateral, conditionId, 2n)];
+  const key = `${collateral}${conditionId}`;
+  const known = derived.get(key);
+  if (known !== undefined) return known;
+  const ids = [1n, 2n].map((indexSet) => positionId(collateral, conditionId, indexSet));
+  const [zero = 0n, one = 0n] = ids;
+  derived.set(key, [zero, one]);
+  return [zero, one];
 }
+
+/** Several parts of ingest derive those of a new market. */
+const derived = new LRUCache<string, readonly [bigint, bigint]>(upTo(DERIVED_MAX));
 
 function positionId(collateral: Hex, conditionId: Hex, indexSet: bigint): bigint {
   const collectionId = collectionIdOf(conditionId, indexSet);

@@ -3,10 +3,10 @@
  * events that name why they were made. The emitter decides which of them count, because test exchanges and foreign
  * contracts log the same ones. Signatures are those of the deployed contracts.
  */
-import { decodeEventLog, encodePacked, type Hex, parseAbi, toEventSelector } from 'viem';
+import { encodePacked, type Hex, toEventSelector } from 'viem';
 import { keccak256Hex } from '../../../infra/keccak.ts';
 import type { Hash } from '../../contract.ts';
-import { addressTopic, type ChainLog, DecodeError } from '../log.ts';
+import { addressOf, addressTopic, type ChainLog, DecodeError } from '../log.ts';
 
 /** The contracts that hold and move shares without being a trader; addresses in lower case. */
 export type ShareContracts = {
@@ -94,52 +94,96 @@ const CONDITION_PREPARATION = toEventSelector(
 
 const MARKET_PREPARED = toEventSelector('MarketPrepared(bytes32,address,uint256,bytes)');
 
-const SPLIT =
-  'event PositionSplit(address indexed by, bytes32 indexed conditionId, uint256 amount)';
-/** By emitter. Names of arguments are ours, so that equal ones have equal names. */
-const NAMING = {
-  conditionalTokens: parseAbi([
-    'event PositionSplit(address indexed by, address collateral, bytes32 indexed parent, bytes32 indexed conditionId, uint256[] partition, uint256 amount)',
-    'event PositionsMerge(address indexed by, address collateral, bytes32 indexed parent, bytes32 indexed conditionId, uint256[] partition, uint256 amount)',
-    'event PayoutRedemption(address indexed by, address indexed collateral, bytes32 indexed parent, bytes32 conditionId, uint256[] indexSets, uint256 payout)',
-  ]),
-  negRiskAdapter: parseAbi([
-    SPLIT,
-    'event PositionsMerge(address indexed by, bytes32 indexed conditionId, uint256 amount)',
-    'event PayoutRedemption(address indexed by, bytes32 indexed conditionId, uint256[] amounts, uint256 payout)',
-    'event PositionsConverted(address indexed by, bytes32 indexed marketId, uint256 indexed indexSet, uint256 amount)',
-  ]),
-  adapter: parseAbi([
-    SPLIT,
-    'event PositionsMerged(address indexed by, bytes32 indexed conditionId, uint256 amount)',
-    'event PositionsRedeemed(address indexed by, bytes32 indexed conditionId, uint256[] amounts, uint256 payout)',
-    'event PositionsConverted(address indexed by, bytes32 indexed marketId, uint256 indexed indexSet, uint256 amount, uint256 out)',
-  ]),
-  redeemer: parseAbi([
-    'event BinaryRedemption(address indexed by, bytes32 indexed conditionId, uint256 payout)',
-    'event NegRiskRedemption(address indexed by, bytes32 indexed conditionId, uint256 payout)',
-  ]),
-} as const;
+type Emitter = 'conditionalTokens' | 'negRiskAdapter' | 'adapter' | 'redeemer';
 
-const KINDS = {
-  PositionSplit: 'split',
-  PositionsMerge: 'merge',
-  PositionsMerged: 'merge',
-  PayoutRedemption: 'redeem',
-  PositionsRedeemed: 'redeem',
-  BinaryRedemption: 'redeem',
-  NegRiskRedemption: 'redeem',
-  PositionsConverted: 'convert',
-} as const;
+/** Reads a word of a log: one of its topics, or one of its data. Throws DecodeError. */
+type ReadWord = (log: ChainLog) => Hex;
+const topic =
+  (at: number): ReadWord =>
+  ({ topics }) => {
+    const found = topics[at];
+    if (found === undefined) throw new DecodeError('bad_topics', `no topic ${at}`);
+    return found;
+  };
+const data =
+  (at: number): ReadWord =>
+  (log) =>
+    `0x${digits(log, at)}`;
 
-/** topic0 of the events of an emitter. */
-const topicsOf = (emitter: keyof typeof NAMING) =>
-  new Set<string>(NAMING[emitter].map((event) => toEventSelector(event)));
-const TOPICS = {
-  conditionalTokens: topicsOf('conditionalTokens'),
-  negRiskAdapter: topicsOf('negRiskAdapter'),
-  adapter: topicsOf('adapter'),
-  redeemer: topicsOf('redeemer'),
+/** Where an event has what it says. Its first indexed argument is the caller. */
+type Naming = {
+  readonly kind: Named['kind'];
+  readonly payout?: ReadWord;
+} & (
+  | {
+      readonly conditionId: ReadWord;
+      /** Of ConditionalTokens. */
+      readonly shares?: { readonly collateral: ReadWord; readonly parent: ReadWord };
+    }
+  /** Of a conversion. */
+  | {
+      readonly marketId: ReadWord;
+      readonly indexSet: ReadWord;
+      readonly amount: ReadWord;
+      readonly out?: ReadWord;
+    }
+);
+const CONDITION = { conditionId: topic(2) };
+const OF_TOKENS = { conditionId: topic(3), shares: { collateral: data(0), parent: topic(2) } };
+const CONVERSION = { marketId: topic(2), indexSet: topic(3), amount: data(0) };
+
+/** By emitter and event. They are read without a decoder, because there is one in nearly every match. */
+const NAMING: Readonly<Record<Emitter, Readonly<Record<string, Naming>>>> = {
+  conditionalTokens: {
+    'PositionSplit(address,address,bytes32,bytes32,uint256[],uint256)': {
+      ...{ kind: 'split', ...OF_TOKENS },
+    },
+    'PositionsMerge(address,address,bytes32,bytes32,uint256[],uint256)': {
+      ...{ kind: 'merge', ...OF_TOKENS },
+    },
+    'PayoutRedemption(address,address,bytes32,bytes32,uint256[],uint256)': {
+      ...{ kind: 'redeem', conditionId: data(0), payout: data(2) },
+      shares: { collateral: topic(2), parent: topic(3) },
+    },
+  },
+  negRiskAdapter: {
+    'PositionSplit(address,bytes32,uint256)': { kind: 'split', ...CONDITION },
+    'PositionsMerge(address,bytes32,uint256)': { kind: 'merge', ...CONDITION },
+    'PayoutRedemption(address,bytes32,uint256[],uint256)': {
+      ...{ kind: 'redeem', ...CONDITION, payout: data(1) },
+    },
+    'PositionsConverted(address,bytes32,uint256,uint256)': { kind: 'convert', ...CONVERSION },
+  },
+  adapter: {
+    'PositionSplit(address,bytes32,uint256)': { kind: 'split', ...CONDITION },
+    'PositionsMerged(address,bytes32,uint256)': { kind: 'merge', ...CONDITION },
+    'PositionsRedeemed(address,bytes32,uint256[],uint256)': {
+      ...{ kind: 'redeem', ...CONDITION, payout: data(1) },
+    },
+    'PositionsConverted(address,bytes32,uint256,uint256,uint256)': {
+      ...{ kind: 'convert', ...CONVERSION, out: data(1) },
+    },
+  },
+  redeemer: {
+    'BinaryRedemption(address,bytes32,uint256)': {
+      ...{ kind: 'redeem', ...CONDITION, payout: data(0) },
+    },
+    'NegRiskRedemption(address,bytes32,uint256)': {
+      ...{ kind: 'redeem', ...CONDITION, payout: data(0) },
+    },
+  },
+};
+
+/** By topic0. */
+const namingOf = (emitter: Emitter) =>
+  new Map<string, Naming>(
+    Object.entries(NAMING[emitter]).map(([event, naming]) => [toEventSelector(event), naming]),
+  );
+const BY_TOPIC = {
+  conditionalTokens: namingOf('conditionalTokens'),
+  negRiskAdapter: namingOf('negRiskAdapter'),
+  adapter: namingOf('adapter'),
+  redeemer: namingOf('redeemer'),
 };
 
 /** Besides the events that name a kind of movement. */
@@ -154,7 +198,7 @@ export const SHARE_TOPICS: readonly Hex[] = [
   ...new Set([
     ...BY_CONDITIONAL_TOKENS,
     MARKET_PREPARED,
-    ...Object.values(TOPICS).flatMap((own) => [...own]),
+    ...Object.values(BY_TOPIC).flatMap((own) => [...own.keys()]),
   ]),
 ] as Hex[];
 
@@ -169,7 +213,7 @@ export function logsShares(address: Hex, topic: Hex, contracts: ShareContracts):
   const emitter = emitterOf(address, contracts);
   if (emitter === undefined) return false;
   return (
-    TOPICS[emitter].has(topic) ||
+    BY_TOPIC[emitter].has(topic) ||
     (emitter === 'conditionalTokens' && BY_CONDITIONAL_TOKENS.has(topic)) ||
     (emitter === 'negRiskAdapter' && topic === MARKET_PREPARED)
   );
@@ -197,7 +241,7 @@ export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContrac
   return { moves, named, conditions };
 }
 
-function emitterOf(address: Hex, contracts: ShareContracts): keyof typeof NAMING | undefined {
+function emitterOf(address: Hex, contracts: ShareContracts): Emitter | undefined {
   if (address === contracts.conditionalTokens) return 'conditionalTokens';
   if (address === contracts.negRiskAdapter) return 'negRiskAdapter';
   if (contracts.adapters.has(address)) return 'adapter';
@@ -208,33 +252,37 @@ function namedBy(
   log: ChainLog,
   contracts: ShareContracts,
 ): Named & { readonly condition?: Condition | undefined } {
-  const { address, logIndex, topics, data } = log;
+  const { address, logIndex, topics } = log;
   const emitter = emitterOf(address, contracts) ?? 'conditionalTokens';
-  const { eventName, args } = decoded(() =>
-    decodeEventLog({ abi: NAMING[emitter], topics: topics as [Hex, ...Hex[]], data }),
-  );
-  const of = { kind: KINDS[eventName], logIndex, emitter: address, by: lowerCase(args.by) };
-  if ('marketId' in args) {
-    const { marketId, indexSet, amount } = args;
+  const naming = BY_TOPIC[emitter].get(topics[0] ?? '');
+  if (naming === undefined) throw new DecodeError('bad_topics', `${topics[0]} names nothing`);
+  const { kind } = naming;
+  const of = { kind, logIndex, emitter: address, by: addressTopic(log, 1) };
+  if ('marketId' in naming) {
+    const marketId = naming.marketId(log);
     const questions = questionsOf(contracts.negRiskAdapter, marketId);
-    const questionOf = (conditionId: string) => questions.get(conditionId);
     return {
       ...of,
       isAbout: (conditionId) => questions.has(conditionId),
       payout: undefined,
       conversion: {
-        ...{ marketId, indexSet, amount, questionOf },
-        out: 'out' in args ? args.out : undefined,
+        ...{ marketId, indexSet: BigInt(naming.indexSet(log)), amount: BigInt(naming.amount(log)) },
+        questionOf: (conditionId) => questions.get(conditionId),
+        out: naming.out && BigInt(naming.out(log)),
         first: conditionOf(contracts.negRiskAdapter, marketId, 0),
       },
     };
   }
+  const own = naming.conditionId(log);
+  const { payout, shares } = naming;
   return {
     ...of,
-    isAbout: (conditionId) => conditionId === args.conditionId,
-    payout: 'payout' in args ? args.payout : undefined,
+    isAbout: (conditionId) => conditionId === own,
+    payout: payout && BigInt(payout(log)),
     conversion: undefined,
-    ...('parent' in args ? { condition: tokensOf(args, logIndex, contracts) } : {}),
+    condition:
+      shares &&
+      tokensOf(own, addressOf(shares.collateral(log)), shares.parent(log), { logIndex, contracts }),
   };
 }
 
@@ -242,14 +290,14 @@ const NO_PARENT = `0x${'0'.repeat(64)}`;
 
 /** Undefined for other shares than the exchanges trade: nested ones, or those of another collateral. */
 function tokensOf(
-  args: { readonly parent: Hash; readonly collateral: Hex; readonly conditionId: Hash },
-  logIndex: number,
-  of: ShareContracts,
+  conditionId: Hash,
+  collateral: Hex,
+  parent: Hash,
+  { logIndex, contracts }: { readonly logIndex: number; readonly contracts: ShareContracts },
 ): Condition | undefined {
-  const collateral = lowerCase(args.collateral);
-  const isOurs = collateral === of.collateral || collateral === of.negRiskCollateral;
-  if (args.parent !== NO_PARENT || !isOurs) return undefined;
-  return { logIndex, conditionId: args.conditionId, collateral, isPrepared: false };
+  const isOurs = collateral === contracts.collateral || collateral === contracts.negRiskCollateral;
+  if (parent !== NO_PARENT || !isOurs) return undefined;
+  return { logIndex, conditionId, collateral, isPrepared: false };
 }
 
 /** The markets whose shares are given up in a conversion. Those of the others are minted, which ConditionalTokens logs. */
@@ -309,10 +357,14 @@ function movesOf(
 const WORD = 64;
 
 /** A word of the data. Nearly all logs are transfers, so they are read without a decoder. */
-function word({ data }: ChainLog, at: number): bigint {
-  const digits = data.slice(2 + at * WORD, 2 + (at + 1) * WORD);
-  if (digits.length < WORD) throw new DecodeError('bad_data', `no word ${at}`);
-  return BigInt(`0x${digits}`);
+function word(log: ChainLog, at: number): bigint {
+  return BigInt(`0x${digits(log, at)}`);
+}
+
+function digits({ data }: ChainLog, at: number): string {
+  const found = data.slice(2 + at * WORD, 2 + (at + 1) * WORD);
+  if (found.length < WORD) throw new DecodeError('bad_data', `no word ${at}`);
+  return found.toLowerCase();
 }
 
 /** A list whose offset is in this word. */
@@ -323,14 +375,6 @@ function list(log: ChainLog, at: number): readonly bigint[] {
   const length = Number(word(log, start));
   if (length > log.data.length) throw new DecodeError('bad_data', `a list of ${length}`);
   return Array.from({ length }, (_, i) => word(log, start + 1 + i));
-}
-
-function decoded<Value>(decode: () => Value): Value {
-  try {
-    return decode();
-  } catch (error) {
-    throw new DecodeError('bad_data', error instanceof Error ? error.message : 'not decodable');
-  }
 }
 
 /** The number of a question is the last byte of its id. */
@@ -351,8 +395,4 @@ function conditionOf(negRiskAdapter: Hex, marketId: Hash, question: number): Has
   const questionId: Hash = `0x${marketId.slice(2, -2)}${question.toString(16).padStart(2, '0')}`;
   const packed = encodePacked(['address', 'bytes32', 'uint256'], [negRiskAdapter, questionId, 2n]);
   return keccak256Hex(Buffer.from(packed.slice(2), 'hex')) as Hash;
-}
-
-function lowerCase(address: Hex): Hex {
-  return address.toLowerCase() as Hex;
 }
