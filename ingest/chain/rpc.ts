@@ -296,17 +296,22 @@ export function filled(bloom: Bloom): number {
 
 type Bits = readonly [number, number, number];
 
-/** Of its address and topics. Other topics than the first are mostly order hashes and wallets. */
+/** Of its address and topics. Only hashes and numbers do not recur, like those of orders. */
 function bitsOfLog({ address, topics: [first, ...others] }: Pick<ChainLog, 'address' | 'topics'>) {
   const recurring = first === undefined ? [address] : [address, first];
-  return [...recurring.map(cachedBitsOf), ...others.map(bitsOf)];
+  const bits = (topic: Hex) =>
+    topic.startsWith(ADDRESS_TOPIC) ? cachedBitsOf(topic) : bitsOf(topic);
+  return [...recurring.map(cachedBitsOf), ...others.map(bits)];
 }
+
+/** How a topic begins that is an address. */
+const ADDRESS_TOPIC = `0x${'0'.repeat(24)}`;
 
 /** About 200 bytes each. */
 const CACHED_ITEMS_MAX = 8_192;
 const cachedBits = new Map<string, Bits>();
 
-/** For addresses and first topics, because the same contracts and events recur in every block. */
+/** For addresses and first topics, because the same contracts, events and wallets recur. */
 function cachedBitsOf(item: Hex): Bits {
   const known = cachedBits.get(item);
   if (known !== undefined) return known;
