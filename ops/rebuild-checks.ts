@@ -5,7 +5,7 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { RANK, STORED_COLUMNS } from '../projector/contract.ts';
+import { STORED_COLUMNS } from '../projector/contract.ts';
 
 /** Decimal figures by `table.figure`. A name that ends in `#` is a checksum, so its value means nothing by itself. */
 export type Figures = ReadonlyMap<string, string>;
@@ -41,7 +41,7 @@ const MOVED_HASH = `cityHash64(trader, block_number, log_index, leg, toString(ki
 
 const TIMED_HASH = `cityHash64(block_time, block_number, log_index, kind, trader, condition_id, is_taker,
   outcome_index, shares, usdc, realised_pnl, realised_cost, position_outcome, position_shares, position_cost,
-  position_fees, leg, side, is_covered)`;
+  position_fees, rank, side, is_covered)`;
 
 /** Without the batch, which describes how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
@@ -139,7 +139,7 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
     toString(sum(held.2)), toString(sum(held.3))
   FROM (SELECT argMax((position_shares, position_cost, position_fees),
-      (block_number, log_index, ${RANK})) AS held
+      (block_number, log_index, rank)) AS held
     FROM bookings GROUP BY condition_id, trader)`;
 
 export async function figuresOf(client: ClickHouseClient): Promise<Figures> {

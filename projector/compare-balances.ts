@@ -60,13 +60,11 @@ export type CompareOptions = {
 
 /** Runs until the signal aborts. */
 export async function compareBalances(options: CompareOptions): Promise<void> {
-  const { client, partitions, storedBlock, logger, signal, roundMs = ROUND_MS } = options;
-  let compared: number | undefined;
+  const { storedBlock, logger, signal, roundMs = ROUND_MS } = options;
   while (!signal.aborted) {
     try {
-      compared ??= await comparedBlock(client, partitions);
       const stored = storedBlock();
-      if (stored !== undefined) compared = await compareBetween(options, compared, stored);
+      if (stored !== undefined) await compareUpTo(options, stored);
     } catch (err) {
       if (!signal.aborted) logger.warn({ err }, 'balances could not be compared, retrying');
     }
@@ -74,40 +72,21 @@ export async function compareBalances(options: CompareOptions): Promise<void> {
   }
 }
 
-/** Block of the newest comparison; -1 before the first one. Ingest publishes balances in order of their blocks. */
-async function comparedBlock(
-  client: ClickHouseClient,
-  partitions: readonly number[],
-): Promise<number> {
-  const [row] = await rowsOf(
-    client,
-    `SELECT max(block_number) AS block, count() AS rows FROM share_balances
-     WHERE result != 'waiting' AND partition IN (${partitions})`,
-    z.object({ block: UInt, rows: UInt }),
-  );
-  return row === undefined || row.rows === 0 ? -1 : row.block;
-}
-
-/** Compares what waits after block `from`, up to block `stored`. Returns the block of the newest comparison. */
-async function compareBetween(
-  options: CompareOptions,
-  from: number,
-  stored: number,
-): Promise<number> {
+/** Compares what waits, up to block `stored`. */
+async function compareUpTo(options: CompareOptions, stored: number): Promise<void> {
   const { client, deployment, partitions, assertOwner, logger, metrics } = options;
   const waiting = await rowsOf(
     client,
     `SELECT hex(trader) AS wallet, hex(condition_id) AS market, partition, block_number AS block,
        covered_from AS coveredFrom, toString(balance_0) AS zero, toString(balance_1) AS one,
        toUnixTimestamp(observed_at) AS observedAt
-     FROM share_balances
-     WHERE result = 'waiting' AND partition IN (${partitions})
-       AND block_number > ${from} AND block_number <= ${stored}
+     FROM share_balances FINAL
+     WHERE result = 'waiting' AND partition IN (${partitions}) AND block_number <= ${stored}
        AND observed_at > now() - INTERVAL 1 DAY
-     ORDER BY block LIMIT ${ROWS_AT_ONCE} WITH TIES`,
+     ORDER BY block LIMIT ${ROWS_AT_ONCE}`,
     Waiting,
   );
-  if (waiting.length === 0) return from;
+  if (waiting.length === 0) return;
   // On a cluster, the replica that is read may lack what another one has acknowledged.
   for (const query of syncStatements(deployment)) await client.command({ query });
   for (const [block, own] of Map.groupBy(waiting, (row) => row.block)) {
@@ -130,7 +109,6 @@ async function compareBetween(
       logger.error({ ...of, chain, booked }, 'ALARM: more shares were booked than the wallet has');
     }
   }
-  return waiting.at(-1)?.block ?? from;
 }
 
 function resultOf(of: Waiting, booked: Omit<Booked, 'wallet' | 'market'>): Result {

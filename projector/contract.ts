@@ -35,6 +35,8 @@ export type Booking = {
   readonly positionFees: bigint;
   readonly partition: number;
   readonly leg: number;
+  /** Order among the rows of the trader in this market and log, from 0 to 31: part of the version of a position. */
+  readonly rank: number;
   /** Why shares moved; 'none' for fills and settlements. */
   readonly reason: Movement['reason'] | 'none';
   /** The other wallet or contract; ''. */
@@ -45,9 +47,7 @@ export type Booking = {
   readonly isCovered: boolean;
 };
 
-/** SQL: order of the rows of a trader in one market and log, 0 to 31, as in `version` of sql/migrations/0003_trader_markets.sql. */
-export const RANK = `multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31)`;
-/** Of a fill. */
+/** Rank of a fill, also without an opening before it. */
 export const FILL_RANK = 1;
 
 /** The columns of an insert and their values: 64-bit numbers as decimal text, hex without 0x. */
@@ -76,6 +76,7 @@ const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
   position_fees: (row) => row.positionFees.toString(),
   partition: (row) => row.partition,
   leg: (row) => row.leg,
+  rank: (row) => row.rank,
   reason: (row) => row.reason,
   counterparty_hex: (row) => row.counterparty.slice(2),
   is_mark: (row) => row.isMark,

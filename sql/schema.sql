@@ -919,6 +919,7 @@ CREATE TABLE fillstream.bookings
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `partition` UInt8 COMMENT 'partition of the market',
     `leg` UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    `rank` UInt8 COMMENT 'order among the rows of the trader in this market and log, from 0, at most 31',
     `reason` Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7) COMMENT 'why shares moved without a fill',
     `counterparty` FixedString(20) DEFAULT unhex(counterparty_hex) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',
     `is_mark` Bool COMMENT 'whether usdc is a value at the mark of the market',
@@ -956,7 +957,7 @@ CREATE TABLE fillstream.bookings_by_time
     `position_shares` Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
-    `leg` UInt32 COMMENT 'index of the row within its event, from 0' CODEC(T64, ZSTD(1)),
+    `rank` UInt8 COMMENT 'order among the rows of the trader in this market and log, from 0',
     `is_covered` Bool COMMENT 'whether movements were read in this block, so that it counts in balances'
 )
 ENGINE = MergeTree
@@ -984,7 +985,7 @@ CREATE MATERIALIZED VIEW fillstream.bookings_by_time_mv TO fillstream.bookings_b
     `position_shares` Int64,
     `position_cost` Int64,
     `position_fees` Int64,
-    `leg` UInt32,
+    `rank` UInt8,
     `is_covered` Bool
 )
 COMMENT 'feeds bookings_by_time'
@@ -1006,7 +1007,7 @@ AS SELECT
     position_shares,
     position_cost,
     position_fees,
-    leg,
+    rank,
     is_covered
 FROM fillstream.bookings;
 
@@ -1891,7 +1892,7 @@ AS SELECT
     maxIf(block_time, kind = 'fill') AS last_trade_at,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 0)) AS balance_0,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 1)) AS balance_1,
-    max(((((block_number * 1048576) + log_index) * 32) + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31), position_outcome, position_shares, position_cost, position_fees)) AS position
+    max(((((block_number * 1048576) + log_index) * 32) + rank, position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,
@@ -2125,13 +2126,13 @@ CREATE TABLE fillstream.refused_events
     `log_index` UInt32 COMMENT 'log that could not be decoded',
     `tx_hash` FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction, 32 bytes',
     `reason` LowCardinality(String) COMMENT 'class of the error',
-    `detail` String COMMENT 'the raw log or call as JSON',
+    `detail` String COMMENT 'the raw logs or call as JSON, or what ingest does not know',
     `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree
 ORDER BY (block_number, tx_hash, log_index, reason)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
-COMMENT 'logs and calls that could not be decoded, raw';
+COMMENT 'logs and calls that could not be decoded, and what ingest does not know';
 
 CREATE TABLE fillstream.resolutions
 (
@@ -2300,7 +2301,7 @@ CREATE TABLE fillstream.share_balances
     `balance_1` Int64 COMMENT 'the same of outcome 1',
     `booked_0` Int64 COMMENT 'micro-shares of outcome 0 by bookings up to block_number, once they are compared',
     `booked_1` Int64 COMMENT 'the same of outcome 1',
-    `result` Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4) COMMENT 'less and more: than on the chain was booked, of either outcome; left_out: the trader has bookings before covered_from',
+    `result` Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4) COMMENT 'less: fewer shares were booked than the wallet has on the chain; more: more were, of either outcome; left_out: the trader has bookings before covered_from',
     `observed_at` DateTime('UTC') COMMENT 'when ingest read the balances, UTC',
     `is_compared` UInt8 DEFAULT result != 'waiting' COMMENT 'a compared row replaces the one that waited',
     `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
@@ -2428,7 +2429,7 @@ AS SELECT
     trader,
     condition_id,
     toStartOfHour(block_time) AS hour,
-    max(((((block_number * 1048576) + log_index) * 32) + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31), position_outcome, position_shares, position_cost, position_fees)) AS position
+    max(((((block_number * 1048576) + log_index) * 32) + rank, position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,
@@ -2500,7 +2501,7 @@ AS SELECT
     maxIf(block_time, kind = 'fill') AS last_trade_at,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 0)) AS balance_0,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND (side != 'NONE') AND (outcome_index = 1)) AS balance_1,
-    max(((((block_number * 1048576) + log_index) * 32) + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31), position_outcome, position_shares, position_cost, position_fees)) AS position
+    max(((((block_number * 1048576) + log_index) * 32) + rank, position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,

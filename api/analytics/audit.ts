@@ -1,7 +1,6 @@
 /** `GET /v2/traders/:address/audit`: for each market of a trader, what came and left, and whether it adds up to the PnL. */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { RANK } from '../../projector/contract.ts';
 import { endpoint, Page } from '../http/endpoint.ts';
 import { address, integer, marketKey } from '../http/parameters.ts';
 import { BALANCE_CHANGE } from './bookings.ts';
@@ -32,7 +31,7 @@ const carried = (side: string) =>
   usdcOf(
     `kind = 'movement' AND reason IN ('transfer', 'refund', 'unexplained') AND side = '${side}'`,
   );
-const newest = (column: string) => int(`argMax(${column}, (block_number, log_index, ${RANK}))`);
+const newest = (column: string) => int(`argMax(${column}, (block_number, log_index, rank))`);
 const balance = (outcome: 0 | 1) => int(`sumIf(${BALANCE_CHANGE}, outcome_index = ${outcome})`);
 
 const Row = rowOf({
@@ -50,6 +49,8 @@ const Row = rowOf({
   sent: carried('SELL'),
   opened: usdcOf("kind = 'opening'"),
   realised: int('sum(realised_pnl)'),
+  /** Of the net position. */
+  shares: newest('position_shares'),
   cost: newest('position_cost'),
   openFees: newest('position_fees'),
   balance0: balance(0),
@@ -194,8 +195,10 @@ function auditOf(row: Row, mark: Mark | undefined) {
   };
 }
 
-function inWalletOf({ balance0, balance1 }: Row, mark: Mark | undefined): bigint {
-  if (mark?.source !== 'resolution') return balance0 < balance1 ? balance0 : balance1;
+/** A resolution is stored before the settlements that it makes. Until then, the position is open. */
+function inWalletOf({ balance0, balance1, shares }: Row, mark: Mark | undefined): bigint {
+  if (mark?.source !== 'resolution' || shares > 0n)
+    return balance0 < balance1 ? balance0 : balance1;
   return (
     valueAt(mark, { outcome: 0, shares: balance0 }) +
     valueAt(mark, { outcome: 1, shares: balance1 })

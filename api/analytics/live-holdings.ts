@@ -23,7 +23,7 @@ export type Change = {
   readonly time: number;
   readonly isFill: boolean;
   readonly isSettlement: boolean;
-  /** Order among the rows of a trader, market and log (bookings.ts). */
+  /** Order among the rows of a trader, market and log. */
   readonly rank: number;
   readonly isTaker: boolean;
   readonly outcome: 0 | 1;

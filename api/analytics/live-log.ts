@@ -1,7 +1,6 @@
 /** Reads of `bookings_by_time`: what was stored between two blocks, what happened in a period, and whether it is still the same table. */
 
 import { z } from 'zod';
-import { RANK } from '../../projector/contract.ts';
 import { BALANCE_CHANGE, IS_COUNTED } from './bookings.ts';
 import type { Period } from './live-cells.ts';
 import { MARKET_SERIES, MARKET_TAG_LINES } from './market-tags.ts';
@@ -29,7 +28,7 @@ const StoredRow = rowOf({
   ...columns,
   isCounted: boolean(`toBool(${IS_COUNTED})`),
   isSettlement: boolean("toBool(kind = 'settlement')"),
-  rank: count(RANK),
+  rank: count('rank'),
   block: count('block_number'),
   log: count('log_index'),
   isTaker: boolean('is_taker'),
@@ -50,7 +49,7 @@ const STORED_SQL = `
 SELECT ${StoredRow.columns}
 FROM bookings_by_time
 WHERE block_time >= toDateTime({time:UInt32}, 'UTC') AND block_number > {block:UInt64} AND block_number <= {last:UInt64}
-ORDER BY block_number, log_index, ${RANK}
+ORDER BY block_number, log_index, rank
 LIMIT {most:UInt32}`;
 
 /** Bookings of the blocks after `from`, up to `last`, in the order of the chain. */

@@ -149,7 +149,8 @@ export class Endpoints {
    * What a trader holds and held: shares, average price, cost, and value at the mark of the market, which is its newest final
    * match, or its payout once resolved. `totals` cover all pages. Shares that came without a fill have the cost
    * that moved with them, or their value at the mark. `shares` are the net position; the wallet may have pairs of both outcomes
-   * beside it, and after the resolution shares that were not redeemed.
+   * beside it, and after the resolution shares that were not redeemed. A market in which the wallet has only pairs, and never traded, is in
+   * `/audit`, not here.
    *
    * `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted;
    * `limit=100` returns 100 at once. Sorted by `age`, entries do not move; sorted by `last_trade`, they move only when they

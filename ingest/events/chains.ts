@@ -51,7 +51,7 @@ const POLYGON: BuiltIn = {
       '0xada2005600dec949baf300f4c6120000bdb6eaab',
     ]),
     redeemers: new Set([
-      '0x05cd9922a5d37faee921fc5dee280a9dbc4c3b393',
+      '0x05cd9922a5d37fae921fc5dee280a9dbc4c3b393',
       '0xf3cfb6a6ebfeb51876289eb235719eb1c65252b0',
       '0xa1200000d0002264c9a1698e001292d00e1b00af',
     ]),

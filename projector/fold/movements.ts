@@ -33,6 +33,8 @@ export type Entry = {
   readonly after: Step & Holding;
 };
 
+type Payouts = readonly [bigint, bigint];
+
 /** Without a price, the outcomes of a pair count the same. */
 const HALF: Mark = 500_000n;
 
@@ -43,9 +45,10 @@ const HALF: Mark = 500_000n;
 export function entriesOf(
   movement: Movement,
   holdingOf: (trader: string) => Holding,
-  isResolved: boolean,
+  payouts: Payouts | undefined,
 ): readonly Entry[] {
-  const entries = new Entries(holdingOf, movement.mark ?? HALF, isResolved);
+  const isResolved = payouts !== undefined;
+  const entries = new Entries(holdingOf, movement.mark ?? HALF, payouts);
   const { reason, trader, counterparty, change } = movement;
   const usdc = movement.usdc < 0n ? -movement.usdc : movement.usdc;
   if (reason === 'merge') entries.openPairs(trader, change);
@@ -86,13 +89,13 @@ class Entries {
   readonly all: Entry[] = [];
   readonly #holdingOf: (trader: string) => Holding;
   readonly #mark: Mark;
-  readonly #isResolved: boolean;
+  readonly #payouts: Payouts | undefined;
   readonly #now = new Map<string, Holding>();
 
-  constructor(holdingOf: (trader: string) => Holding, mark: Mark, isResolved: boolean) {
+  constructor(holdingOf: (trader: string) => Holding, mark: Mark, payouts: Payouts | undefined) {
     this.#holdingOf = holdingOf;
     this.#mark = mark;
-    this.#isResolved = isResolved;
+    this.#payouts = payouts;
   }
 
   /** A pair is worth 1 USDC, whatever its sides are worth: pairs that are merged beyond the balances have no value to guess. */
@@ -109,7 +112,7 @@ class Entries {
   open(trader: string, outcome: 0 | 1, shares: bigint): void {
     if (shares <= 0n) return;
     const of = only(trader, outcome);
-    if (this.#isResolved) {
+    if (this.#payouts !== undefined) {
       const missing = shares - this.#balances(trader)[outcome];
       if (missing > 0n) this.#rebalance('opening', of, missing, this.worth(outcome, missing));
       return;
@@ -121,9 +124,11 @@ class Entries {
     this.#add({ kind: 'opening', ...of, change: missing, usdc, isMark: true, after });
   }
 
-  /** Value at the mark, which is the payout once the market is resolved. */
+  /** Value at the mark, or the payout once the market is resolved, rounded down. */
   worth(outcome: 0 | 1, shares: bigint): bigint {
-    return valueAt(this.#mark, outcome, shares);
+    if (this.#payouts === undefined) return valueAt(this.#mark, outcome, shares);
+    const [zero, one] = this.#payouts;
+    return (shares * this.#payouts[outcome]) / (zero + one);
   }
 
   /** Changes a balance and no position. */
@@ -166,7 +171,7 @@ class Entries {
 
   #balances(trader: string) {
     const holding = this.#of(trader);
-    return this.#isResolved ? holding.balances : atLeast(holding);
+    return this.#payouts === undefined ? atLeast(holding) : holding.balances;
   }
 
   #of(trader: string): Holding {

@@ -11,12 +11,15 @@ import {
   partitionOf,
   type Resolution,
 } from '../../ingest/contract.ts';
-import type { Booking } from '../contract.ts';
+import { type Booking, FILL_RANK } from '../contract.ts';
 import { fill as filled, type Holding, NOTHING_HELD, opened, rebalance } from './holding.ts';
 import { type Entry, entriesOf } from './movements.ts';
 import { FLAT, type Position, type Step, settle, trade } from './position.ts';
 
 type Payouts = readonly [bigint, bigint];
+
+/** A log with movements, and how many rows each trader has of it. */
+type Log = { readonly place: Place; readonly rows: Map<string, number> };
 
 type Market = {
   payouts: Payouts | undefined;
@@ -24,6 +27,8 @@ type Market = {
   readonly held: Map<string, Holding>;
   /** The chunk of the newest event that was applied. */
   chunk: number;
+  /** Of the newest movement. */
+  log: Log | undefined;
 };
 
 /** The stored state of a market. */
@@ -73,7 +78,7 @@ export class OpenPositions {
     const isApplied =
       resolution !== undefined && !isAfter(resolution, this.#last.get(partitionOf(conditionId)));
     const payouts = isApplied ? resolution.payouts : undefined;
-    this.#markets.set(conditionId, { payouts, held, chunk: this.#chunk });
+    this.#markets.set(conditionId, { payouts, held, chunk: this.#chunk, log: undefined });
     this.#size += held.size;
   }
 
@@ -161,35 +166,43 @@ export class OpenPositions {
         const opening = openingOf(holding, fill, payouts);
         if (opening !== undefined) {
           holding = opening.after;
-          rows.push(entryRow(opening, { ...at, leg: rows.length }));
+          rows.push(entryRow(opening, { ...at, leg: rows.length, rank: FILL_RANK - 1 }));
         }
       }
       const step = of.isCovered
         ? filled(holding, fill)
         : { ...trade(holding.position, fill), balances: holding.balances };
-      rows.push(bookingOf('fill', fill, step, { ...at, leg: rows.length }));
+      rows.push(bookingOf('fill', fill, step, { ...at, leg: rows.length, rank: FILL_RANK }));
       keep(held, trader, payouts === undefined ? step : { ...step, position: FLAT });
       // After the resolution, shares can be redeemed, so what this fill leaves open settles at once.
       if (step.position.shares > 0n && payouts !== undefined)
-        rows.push(settlement(step.position, trader, payouts, { ...at, leg: rows.length }));
+        rows.push(
+          settlement(step.position, trader, payouts, {
+            ...{ ...at, leg: rows.length, rank: FILL_RANK + 1 },
+          }),
+        );
     }
     this.#size += held.size - before;
     return rows;
   }
 
-  #applyMovement(movement: Movement, { held, payouts }: Market, partition: number): Booking[] {
+  #applyMovement(movement: Movement, market: Market, partition: number): Booking[] {
+    const { held, payouts } = market;
     const rows: Booking[] = [];
     const before = held.size;
     const holdingOf = (trader: string) => held.get(trader) ?? NOTHING_HELD;
     const { logIndex, part } = movement;
     const at = { event: movement, partition, isCovered: true, logIndex };
-    for (const entry of entriesOf(movement, holdingOf, payouts !== undefined)) {
+    for (const entry of entriesOf(movement, holdingOf, payouts)) {
       const { trader, after } = entry;
-      const leg = () => part * LEGS_OF_MOVEMENT + rows.length;
-      rows.push(entryRow(entry, { ...at, leg: leg() }));
+      const next = () => ({
+        leg: part * LEGS_OF_MOVEMENT + rows.length,
+        rank: nextRank(market, movement, trader),
+      });
+      rows.push(entryRow(entry, { ...at, ...next() }));
       keep(held, trader, payouts === undefined ? after : { ...after, position: FLAT });
       if (after.position.shares > 0n && payouts !== undefined)
-        rows.push(settlement(after.position, trader, payouts, { ...at, leg: leg() }));
+        rows.push(settlement(after.position, trader, payouts, { ...at, ...next() }));
     }
     this.#size += held.size - before;
     return rows;
@@ -209,18 +222,35 @@ export class OpenPositions {
     return open
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([trader, { position }], leg) =>
-        settlement(position, trader, payouts, { event: resolution, ...of, logIndex, leg }),
+        settlement(position, trader, payouts, {
+          ...{ event: resolution, ...of, logIndex, leg },
+          rank: nextRank(market, resolution, trader),
+        }),
       );
   }
 
   #market(conditionId: string): Market {
     let market = this.#markets.get(conditionId);
     if (market === undefined) {
-      market = { payouts: undefined, held: new Map(), chunk: this.#chunk };
+      market = { payouts: undefined, held: new Map(), chunk: this.#chunk, log: undefined };
       this.#markets.set(conditionId, market);
     }
     return market;
   }
+}
+
+/** Ranks have five bits. Nobody has so many rows of a market in a log. */
+const RANK_MAX = 31;
+
+/** A log can have several movements of a trader in a market: those that were placed at the end of a match. */
+function nextRank(market: Market, { blockNumber, logIndex }: Place, trader: string): number {
+  const isSame =
+    market.log?.place.blockNumber === blockNumber && market.log.place.logIndex === logIndex;
+  const { rows } = isSame && market.log ? market.log : { rows: new Map<string, number>() };
+  market.log = { place: { blockNumber, logIndex }, rows };
+  const rank = rows.get(trader) ?? 0;
+  rows.set(trader, rank + 1);
+  return Math.min(rank, RANK_MAX);
 }
 
 /** A movement has at most an opening, a row and one of its receiver for each outcome, and a settlement. */
@@ -232,6 +262,7 @@ type At = Covered & {
   readonly event: Match | Resolution | Movement;
   readonly logIndex: number;
   readonly leg: number;
+  readonly rank: number;
 };
 
 /** A sale beyond the balances: what was sold must have been held before, and counts as bought at the price of the sale. */
@@ -294,7 +325,7 @@ function bookingOf(
   kind: Booking['kind'],
   traded: Pick<Booking, Exclude<keyof Fill, 'logIndex'>>,
   { position, realisedPnl, realisedCost }: Step,
-  { event, logIndex, partition, isCovered, leg }: At,
+  { event, logIndex, partition, isCovered, leg, rank }: At,
   { counterparty, isMark }: Pick<Booking, 'counterparty' | 'isMark'> = NOT_MOVED,
 ): Booking {
   return {
@@ -322,6 +353,7 @@ function bookingOf(
     positionFees: position.openFees,
     partition,
     leg,
+    rank,
     reason: event.kind === 'movement' && kind !== 'settlement' ? event.reason : 'none',
     counterparty,
     isMark,

@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS bookings
     position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     partition UInt8 COMMENT 'partition of the market',
     leg UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    rank UInt8 COMMENT 'order among the rows of the trader in this market and log, from 0, at most 31',
     reason Enum8('none' = 0, 'split' = 1, 'merge' = 2, 'redeem' = 3, 'convert' = 4, 'transfer' = 5, 'refund' = 6, 'unexplained' = 7)
         COMMENT 'why shares moved without a fill',
     counterparty FixedString(20) DEFAULT unhex(counterparty_hex) COMMENT 'the other wallet of a transfer, or the contract of an unexplained movement, 20 bytes; else zero bytes',

@@ -1,7 +1,6 @@
 -- Sums per trader and market over all time with the newest position, filled by every insert into bookings.
 -- Serves: a trader's history of markets, newest first, and positions. ORDER BY trader: one trader is one range.
--- Elements of `position`: version is the order of the chain, (block · 2^20 + log) · 32 + a rank: 0 for an opening, 1 for a fill, 2 to 30 for movements of
--- this log, 31 for a settlement; outcome is
+-- Elements of `position`: version is the order of the chain, (block · 2^20 + log) · 32 + rank; outcome is
 -- the outcome held; amounts are micro-shares and micro-USDC. Read it with max(): with FINAL, the engine takes its elements
 -- from different rows.
 -- Rows: one per trader and market, about a tenth of the fills. Retention: unlimited.
@@ -49,7 +48,7 @@ SELECT
     maxIf(block_time, kind = 'fill') AS last_trade_at,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND side != 'NONE' AND outcome_index = 0) AS balance_0,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND side != 'NONE' AND outcome_index = 1) AS balance_1,
-    max(((block_number * 1048576 + log_index) * 32 + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31),
+    max(((block_number * 1048576 + log_index) * 32 + rank,
         position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id;

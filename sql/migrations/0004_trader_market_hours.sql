@@ -24,7 +24,7 @@ SELECT
     trader,
     condition_id,
     toStartOfHour(block_time) AS hour,
-    max(((block_number * 1048576 + log_index) * 32 + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31),
+    max(((block_number * 1048576 + log_index) * 32 + rank,
         position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id, hour;

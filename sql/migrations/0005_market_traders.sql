@@ -46,7 +46,7 @@ SELECT
     maxIf(block_time, kind = 'fill') AS last_trade_at,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND side != 'NONE' AND outcome_index = 0) AS balance_0,
     sumIf(if(side = 'BUY', bookings.shares, -bookings.shares), is_covered AND side != 'NONE' AND outcome_index = 1) AS balance_1,
-    max(((block_number * 1048576 + log_index) * 32 + multiIf(kind = 'opening', 0, kind = 'fill', 1, kind = 'movement', least(leg + 2, 30), 31),
+    max(((block_number * 1048576 + log_index) * 32 + rank,
         position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id;

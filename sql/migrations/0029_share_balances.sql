@@ -15,7 +15,7 @@ CREATE TABLE IF NOT EXISTS share_balances
     booked_0 Int64 COMMENT 'micro-shares of outcome 0 by bookings up to block_number, once they are compared',
     booked_1 Int64 COMMENT 'the same of outcome 1',
     result Enum8('waiting' = 0, 'equal' = 1, 'less' = 2, 'more' = 3, 'left_out' = 4)
-        COMMENT 'less and more: than on the chain was booked, of either outcome; left_out: the trader has bookings before covered_from',
+        COMMENT 'less: fewer shares were booked than the wallet has on the chain; more: more were, of either outcome; left_out: the trader has bookings before covered_from',
     observed_at DateTime('UTC') COMMENT 'when ingest read the balances, UTC',
     is_compared UInt8 DEFAULT result != 'waiting' COMMENT 'a compared row replaces the one that waited',
     trader_hex String EPHEMERAL COMMENT 'input as hex text, not stored',

@@ -261,8 +261,11 @@ export class Books {
   /** At the mark, or at the payout. */
   #worthOf({ condition }: Of, by: readonly [bigint, bigint]): bigint {
     const { resolution } = this.marketOf(condition);
-    const [first = 0n, second = 0n] = resolution?.payouts ?? [];
-    const mark = resolution === undefined ? this.markOf(condition) : markAt(first, first + second);
+    if (resolution !== undefined) {
+      const [first = 0n, second = 0n] = resolution.payouts;
+      return (by[0] * first) / (first + second) + (by[1] * second) / (first + second);
+    }
+    const mark = this.markOf(condition);
     return worth(by[0], 0, mark) + worth(by[1], 1, mark);
   }
 

@@ -27,6 +27,17 @@ describe('chainOf', () => {
     ]);
   });
 
+  test.each(['polygon', 'devnet'])('all addresses of %s are of 20 bytes in lower case', (name) => {
+    const chain = chainOf(readConfig(IngestConfig, { CHAIN: name }));
+    const { shares } = chain;
+    const own = Object.values(shares ?? {}).flatMap((one) =>
+      typeof one === 'string' ? [one] : [...one],
+    );
+    const all = [...own, ...watchedAddresses(chain), ...chain.exchanges.values(), chain.collateral];
+    expect(own.length).toBeGreaterThan(10);
+    expect(all.filter((address) => !/^0x[0-9a-f]{40}$/.test(address))).toEqual([]);
+  });
+
   test('versions 1 and 3 never match by address, topic or configuration', () => {
     const watched = watchedAddresses(chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' })));
     for (const address of [V1_EXCHANGE, V1_NEG_RISK, COMBOS]) {

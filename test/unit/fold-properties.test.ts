@@ -80,7 +80,8 @@ const events = fc
       const after = isCovered
         ? (value as readonly Moved[]).filter(({ reason }) => reason !== 'redeem')
         : [];
-      const all = [event, ...after.map((one, part) => movementAfter(event, part, one))];
+      // The movements in between are of other markets.
+      const all = [event, ...after.map((one, at) => movementAfter(event, at * 5, one))];
       return all.map((one) => ({ event: one, isCovered }));
     }),
   );
@@ -121,6 +122,20 @@ describe('the fold of any LEDGER', () => {
         }
         flush();
         expect(batched).toEqual(rows);
+      }),
+    );
+  });
+
+  test('the rows of a trader in a market and log have ranks in their order', () => {
+    fc.assert(
+      fc.property(events, (list) => {
+        const ranks = new Map<string, number[]>();
+        for (const row of fold(list)) {
+          const key = [row.trader, row.conditionId, row.blockNumber, row.logIndex].join(' ');
+          at(ranks, key, (): number[] => []).push(row.rank);
+        }
+        for (const own of ranks.values())
+          expect(own.every((rank, i) => i === 0 || rank > (own[i - 1] ?? 0))).toBe(true);
       }),
     );
   });

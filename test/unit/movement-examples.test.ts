@@ -79,12 +79,12 @@ const EXAMPLES: readonly (readonly [string, readonly Step[], readonly string[]])
     ['opening 10 3 0', 'movement 10 3 0', 'holds 0 at 0'],
   ],
   [
-    'from an unknown contract',
+    'from an adapter without an event',
     [moves('unexplained', 10, 0, { mark: 0.4 }), trade('SELL', 0, 10, 5)],
     ['movement 10 4 0', 'fill 10 5 1', 'holds 0 at 0'],
   ],
   [
-    'to an unknown contract',
+    'to an exchange without a fill',
     [trade('BUY', 0, 10, 5), moves('unexplained', -10, 0)],
     ['fill 10 5 0', 'movement 10 5 0', 'holds 0 at 0'],
   ],

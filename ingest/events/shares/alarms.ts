@@ -60,7 +60,11 @@ export class ShareAlarms {
     for (const [txHash, { moves }] of shares) {
       for (const move of moves) {
         const error = this.#errorOf(move);
-        if (error !== undefined) alarms.push({ txHash, logIndex: move.logIndex, error });
+        const isKnown =
+          alarms.at(-1)?.txHash === txHash && alarms.at(-1)?.logIndex === move.logIndex;
+        // One for each log: a batch may have many such tokens.
+        if (error !== undefined && !isKnown)
+          alarms.push({ txHash, logIndex: move.logIndex, error });
       }
     }
     return alarms;
