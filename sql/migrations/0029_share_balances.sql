@@ -1,7 +1,7 @@
 -- Balances of both outcomes of a market, read from the chain for a sample of the traders, and what was booked up to that block,
 -- once the projector has compared them. Serves: the comparison, and coverage in /v2/status.
--- ORDER BY block: those that wait are of the newest blocks, and are found without reading the others. A compared row replaces the one
--- that waited, so the compared ones can be counted without FINAL.
+-- ORDER BY block, trader, market: a compared row replaces the one that waited, so the compared ones can be counted without FINAL. The
+-- table is small enough to be read whole for those that wait.
 -- Rows: at most 86,400, those of a day. Retention: a day.
 CREATE TABLE IF NOT EXISTS share_balances
 (

@@ -68,7 +68,7 @@ test('fills and movements add up to the balances of the chain', async () => {
   expect(asked.map(({ shares }) => shares)).toEqual(await balancesOf(devnet, asked));
 });
 
-test('every way to move shares is told from the others, and what was paid adds up', async () => {
+test('each kind of movement is recognised, and the payments add up', async () => {
   const wallets = await MovingWallets.open(devnet, SEED);
   for (let round = 0; round < ROUNDS; round++) {
     for (const [n, move] of wallets.ways.entries()) {

@@ -6,7 +6,7 @@ import type { Moved } from './books.ts';
 import { type Chain, openPositions } from './recompute.ts';
 import { type Asked, pages } from './reconcile.ts';
 
-/** What was compared, and a sentence for each difference. */
+/** How many figures were compared, and one sentence per difference. */
 export type Comparison = { figures: number; readonly differences: string[] };
 
 const BATCH = 100;

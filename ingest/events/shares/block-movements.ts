@@ -66,7 +66,7 @@ export class BlockMovements {
     return this.#known.find(conditionId)?.tokens?.collateral;
   }
 
-  /** What is unknown in the block that was completed last. Call it once for every block. */
+  /** Contracts and tokens in the last completed block that ingest does not know. Call it once per block. */
   alarms(block: DecodedBlock): readonly ShareAlarm[] {
     return this.#alarms.of(block);
   }
