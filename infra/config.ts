@@ -41,13 +41,16 @@ function hasProtocol(url: string, protocols: RegExp): boolean {
   return URL.canParse(url) && protocols.test(new URL(url).protocol);
 }
 
-/** `exchange:collateral`: an exchange, and the token in its position ids. */
+/** `exchange:collateral`: an exchange, and the token in its position ids; `exchange:v3`: one of version 3. */
 const Exchange = z
   .string()
-  .regex(/^0x[0-9a-fA-F]{40}:0x[0-9a-fA-F]{40}$/, 'must be exchange:collateral, comma-separated')
+  .regex(
+    /^0x[0-9a-fA-F]{40}:(0x[0-9a-fA-F]{40}|v3)$/,
+    'must be exchange:collateral or exchange:v3, comma-separated',
+  )
   .transform((pair) => {
     const [exchange = '', collateral = ''] = pair.toLowerCase().split(':');
-    return [exchange, collateral as `0x${string}`] as const;
+    return [exchange, collateral as `0x${string}` | 'v3'] as const;
   });
 
 /** `i/n`: this is instance i of n, counted from 0. */

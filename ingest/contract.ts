@@ -78,23 +78,39 @@ export const Match = z.object({
 });
 export type Match = z.infer<typeof Match>;
 
+const Parts = z
+  .string()
+  .regex(/^\d{1,37}$/)
+  .transform((text) => BigInt(text));
+
 /** A condition's payout per outcome: numerators over their sum; [1,1] pays half each. */
 export const Resolution = z.object({
   kind: z.literal('resolution'),
   ...ChainPosition,
   conditionId: Hash,
   payouts: z.tuple([Amount, Amount]),
+  /** What both outcomes of a combo pay, in parts of 10^36, if `payouts` has to round it. */
+  parts: z.tuple([Parts, Parts]).optional(),
+  /** Number among the results of that log, if others come first: results of other markets may follow from one. */
+  part: Index.optional(),
 });
 export type Resolution = z.infer<typeof Resolution>;
 
-/** The tokens of a market: those of its condition whose ids contain this collateral. A later one of a condition replaces it. */
+/**
+ * What a log tells about a market. Its tokens are those of its condition whose ids contain this collateral; a later one of a
+ * condition replaces it. A market of protocol version 2 has none, because its id says its tokens.
+ */
 export const LedgerMarket = z.object({
   kind: z.literal('market'),
   ...ChainPosition,
   conditionId: Hash,
-  collateral: Address,
+  collateral: Address.optional(),
   /** Of conversions, in 10,000ths, if this is question 0 of a neg-risk market with such a fee. */
   feeBips: Index.optional(),
+  /** Of a combo, which pays the product of these tokens, in ascending order. */
+  legs: z.array(TokenId).optional(),
+  /** The condition of ConditionalTokens that this one of protocol version 2 continues. All events have that one's id. */
+  legacyConditionId: Hash.optional(),
 });
 export type LedgerMarket = z.infer<typeof LedgerMarket>;
 
@@ -165,6 +181,9 @@ export const Refused = z.object({
   detail: z.string(),
 });
 export type Refused = z.infer<typeof Refused>;
+
+/** Whether a condition is of protocol version 2, and its markets are traded on an exchange of version 3. */
+export { isStructured } from './events/structured-ids.ts';
 
 /** Label of the winning outcome; '50-50' if both outcomes pay the same. */
 export function winningOutcome(

@@ -17,12 +17,16 @@ import {
   readRange,
   retryReads,
 } from './chain/block-range.ts';
-import { type BlockFacts, factsOf, nothingIn } from './chain/blocks.ts';
+import { type BlockFacts, type FeedFacts, factsOf, nothingIn } from './chain/blocks.ts';
 import type { BlockHead, Header, RangeLog, Rpc } from './chain/rpc.ts';
 import { RpcError } from './chain/rpc-pool.ts';
 import type { SampledShares } from './chain/share-balances.ts';
 import type { Chain } from './events/chains.ts';
-import { CONDITION_RESOLUTION } from './events/resolution.ts';
+import {
+  CONDITION_RESOLUTION,
+  CONDITION_RESOLVED,
+  MIGRATION_RESOLVED,
+} from './events/resolution.ts';
 import type { BlockMovements } from './events/shares/block-movements.ts';
 import {
   type Block,
@@ -75,7 +79,7 @@ export type FinalBlocksOptions = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Called before a block is stored, in order: for every block near the head, and for any block with facts. */
-  readonly onBlock: (facts: BlockFacts) => Promise<void>;
+  readonly onBlock: (facts: FeedFacts) => Promise<void>;
   /** Called when every block that was read, up to this one, is stored. */
   readonly onFlushed?: (block: BlockRef) => void;
   /** Called with the newest block of LEDGER, at startup and after every write. */
@@ -149,7 +153,7 @@ async function writeRanges(
   let newest = held;
   for await (const { blocks } of prefetch(reading, size, from, to)) {
     for (const block of blocks) {
-      const { head, facts } = block;
+      const { head } = block;
       if (newest !== undefined && head.parentHash !== newest.hash) {
         settle(options, await ledger.flush());
         const doubted: BlockRef = newest;
@@ -160,8 +164,9 @@ async function writeRanges(
         return newest;
       }
       const isNear = final - head.number < NEAR_HEAD_BLOCKS;
+      const facts = complete(options, block.facts);
       if (facts !== undefined || isNear) await onBlock(facts ?? nothingIn(head));
-      settle(options, await ledger.add({ head, facts: complete(options, facts) }));
+      settle(options, await ledger.add({ head, facts }));
       newest = head;
       if (isNear) await flush(options, newest);
     }
@@ -183,7 +188,8 @@ function complete({ movements }: WriteOptions, facts: BlockFacts | undefined) {
   const decoded = { blockNumber: block.number, blockTime: block.timestamp, events, shares };
   const complete = movements.complete(decoded);
   const unknown = movements.alarms(decoded).map((alarm) => ({ ...alarm, logs: [] }));
-  return { ...facts, events: complete, refused: [...facts.refused, ...unknown] };
+  const matches = facts.matches.map((match) => movements.inMarket(match));
+  return { ...facts, events: complete, matches, refused: [...facts.refused, ...unknown] };
 }
 
 /** Updates the state after blocks were stored in LEDGER. */
@@ -411,7 +417,11 @@ async function readResolutions(
   from: number,
   to: number,
 ): Promise<ResolutionRange> {
-  const filter = { addresses: [chain.conditionalTokens], topics: [CONDITION_RESOLUTION] };
+  const modules = chain.shares?.v2?.modules ?? [];
+  const filter = {
+    addresses: [chain.conditionalTokens, ...modules],
+    topics: [CONDITION_RESOLUTION, CONDITION_RESOLVED, MIGRATION_RESOLVED],
+  };
   const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
     if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;
     throw new RpcError('inconsistent', 'a log outside the range');

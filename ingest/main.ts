@@ -19,15 +19,18 @@ import { Balances } from './chain/balances.ts';
 import { retryReads } from './chain/block-range.ts';
 import { connectRpc, type Rpc } from './chain/rpc.ts';
 import { SampledShares } from './chain/share-balances.ts';
+import { UnknownEvents } from './chain/unknown-events.ts';
 import { type Command, HELP, readCommand } from './cli.ts';
 import {
   FEED_FINAL_SUBJECT,
   FEED_STREAM,
+  type Hash,
   METADATA_STREAM,
   type MetadataEvent,
 } from './contract.ts';
 import { type Chain, chainOf } from './events/chains.ts';
 import { BlockMovements } from './events/shares/block-movements.ts';
+import type { KnownMarkets } from './events/shares/known-markets.ts';
 import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
 import {
   type BlockRange,
@@ -54,6 +57,7 @@ import {
   countBalances,
   countMetadata,
   countShares,
+  countUnknownEvents,
   countWriters,
   pendingMetrics,
   setSource,
@@ -214,11 +218,15 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
       ? undefined
       : new SampledShares({
           ...{ rpc, conditionalTokens: chain.conditionalTokens, known: movements.known },
+          positionManager: chain.shares?.v2?.positionManager,
           ...{ coveredFrom, logger, signal, onBalances },
         });
   countShares(registry, shares);
-  const metadata = await startMetadata(setup, metadataWriter, balances);
-  const feed = await openFeed(setup, metadata, end);
+  const unknown = new UnknownEvents({ rpc, chain, logger });
+  countUnknownEvents(registry, unknown);
+  const metadata = await startMetadata(setup, metadataWriter, balances, movements?.known);
+  const marketOf = (conditionId: Hash) => movements?.known.marketOf(conditionId) ?? conditionId;
+  const feed = await openFeed(setup, metadata, end, marketOf);
   const writers = {
     [LEDGER_STREAM]: ledger,
     [FEED_STREAM]: feed.writer,
@@ -245,7 +253,10 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
     onFlushed: (block) => {
       if (movements !== undefined) snapshots.saveIfDue(block, movements.known);
     },
-    onStored: (block) => report({ event: 'ledger', block }),
+    onStored: (block) => {
+      unknown.stored(block);
+      report({ event: 'ledger', block });
+    },
     onCaughtUp: (block) => {
       report({ event: 'caught_up', block });
       // Balances are read at the newest final block, so earlier reads would be outdated.
@@ -330,10 +341,11 @@ async function startMetadata(
   { config, nats, registry, chain, logger, signal, step, fail }: Setup,
   writer: StreamWriter,
   balances: Balances,
+  known: KnownMarkets | undefined,
 ): Promise<Metadata> {
   const gamma = new Gamma({ url: config.GAMMA_URL, logger, signal });
   const onChange = (event: MetadataEvent) => storeMetadata(writer, event).catch(fail);
-  const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
+  const metadata = new Metadata({ chain, gamma, logger, signal, onChange, known });
   await step('metadata', () =>
     metadata.restore(nats, (block) => {
       balances.reached(block.number);
@@ -346,7 +358,12 @@ async function startMetadata(
 }
 
 /** Everything that writes FEED; `run` starts following the mempool. */
-async function openFeed(setup: Setup, metadata: Metadata, end: LedgerEnd) {
+async function openFeed(
+  setup: Setup,
+  metadata: Metadata,
+  end: LedgerEnd,
+  marketOf: (conditionId: Hash) => Hash,
+) {
   const { config, nats, kv, registry, chain, rpc, logger, signal, step, fail } = setup;
   const onForeign = (message: StreamMessage) => followOther(message, feed, pending);
   const writer = await step('feed writer', () =>
@@ -367,7 +384,7 @@ async function openFeed(setup: Setup, metadata: Metadata, end: LedgerEnd) {
     restoreFeed(nats, Math.max(sinceMs, 0), feed, pending),
   );
   const pendingFeed = new PendingFeed({
-    ...{ rpc, chain, metadata, feed, operators, pending, metrics, logger, signal },
+    ...{ rpc, chain, metadata, marketOf, feed, operators, pending, metrics, logger, signal },
     heldBlock: newest?.number ?? -1,
     onMissed: () => subscription.missed(),
   });

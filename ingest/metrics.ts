@@ -4,6 +4,7 @@ import { labelledCounter } from '../infra/metrics-server.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Balances } from './chain/balances.ts';
 import type { SampledShares } from './chain/share-balances.ts';
+import type { UnknownEvents } from './chain/unknown-events.ts';
 import { VOID_REASONS } from './contract.ts';
 import { REFUSAL_REASONS } from './events/log.ts';
 import type { Gamma } from './metadata/gamma.ts';
@@ -98,7 +99,7 @@ export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gam
   gaugeOf(
     registry,
     'metadata_markets_left_out',
-    'markets of Protocol V2 that the metadata API listed',
+    'markets of protocol version 2 that the metadata API listed with unknown ids',
     () => gamma.leftOut,
   );
   gaugesOf(registry, 'metadata_waiting', 'requested keys without a response', {
@@ -187,6 +188,11 @@ export function countBalances(registry: Registry, balances: Balances): void {
 }
 
 /** `shares` is undefined if movements are not read. */
+export function countUnknownEvents(registry: Registry, unknown: UnknownEvents): void {
+  const help = 'events of protocol version 2 that are not known, since startup';
+  gaugeOf(registry, 'unknown_events', help, () => unknown.found);
+}
+
 export function countShares(registry: Registry, shares: SampledShares | undefined): void {
   const help = 'sampled balances of shares since startup, by trader and market: read, or failed';
   const values = () => Object.entries(shares?.counts ?? { read: 0, failed: 0 });

@@ -10,6 +10,7 @@ import { ExpectedError } from '../infra/expected.ts';
 import { Hash, type Refused, type Resolution } from '../ingest/contract.ts';
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import type { Batch } from './fold/batches.ts';
+import { payoutsOf } from './fold/position.ts';
 import { isAfter, type OpenPositions, type StoredMarket } from './fold/positions.ts';
 
 /** On a cluster, any node may hold the rows or run the inserts. */
@@ -160,7 +161,7 @@ export class Store {
         WHERE held.shares > 0 OR held_0 != 0 OR held_1 != 0
         UNION ALL
         SELECT ${HEX('condition_id')}, '', toString(block_number), toString(log_index), toString(payout_0),
-          toString(payout_1), '', ''
+          toString(payout_1), toString(parts_0), toString(parts_1)
         FROM resolutions FINAL WHERE condition_id IN (${list})
         SETTINGS optimize_aggregation_in_order = 1, max_threads = 1`,
       format: 'JSONCompactEachRow',
@@ -269,8 +270,12 @@ function bytesOf(conditionId: string): string {
 function addTo(market: StoredMarket | undefined, trader: string, columns: readonly string[]): void {
   if (market === undefined) throw new RangeError('a row of a market that was not requested');
   if (trader === '') {
-    const [block, log, payout0 = '', payout1 = ''] = columns;
-    const payouts = [BigInt(payout0), BigInt(payout1)] as const;
+    const [block, log, payout0 = '', payout1 = '', parts0 = '', parts1 = ''] = columns;
+    const parts: [bigint, bigint] = [BigInt(parts0), BigInt(parts1)];
+    const payouts = payoutsOf({
+      payouts: [BigInt(payout0), BigInt(payout1)],
+      ...(parts[0] + parts[1] === 0n ? {} : { parts }),
+    });
     market.resolution = { blockNumber: Number(block), logIndex: Number(log), payouts };
     return;
   }
@@ -311,8 +316,10 @@ function factRow(fact: Fact): TableRow {
   const place = { block_number: fact.blockNumber, log_index: fact.logIndex };
   if (fact.kind === 'resolution') {
     const [payout_0, payout_1] = fact.payouts.map(String);
+    const [parts_0, parts_1] = (fact.parts ?? [0n, 0n]).map(String);
     const condition_id_hex = fact.conditionId.slice(2);
-    const row = { condition_id_hex, payout_0, payout_1, resolved_at: fact.blockTime, ...place };
+    const resolved_at = fact.blockTime;
+    const row = { condition_id_hex, payout_0, payout_1, parts_0, parts_1, resolved_at, ...place };
     return { table: 'resolutions', row };
   }
   const { txHash, reason, detail } = fact;

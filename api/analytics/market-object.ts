@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
-import { winningOutcome } from '../../ingest/contract.ts';
+import { isStructured, winningOutcome } from '../../ingest/contract.ts';
 import { Problem } from '../http/errors.ts';
 import type { MarketKey } from '../http/parameters.ts';
 import type { Call } from './call.ts';
@@ -117,6 +117,11 @@ export const MarketV2 = z
         'ERC-1155 ids of the two outcome shares, decimal. Without a listing, those that were traded; otherwise empty',
       examples: [['7130', '5211']],
     }),
+    exchange: z.enum(['ctf', 'neg_risk', 'v3']).meta({
+      description:
+        'the exchange that trades it: `ctf` and `neg_risk` are those of version 2, for ordinary and exclusive markets; `v3` is that of version 3. A market that continues on version 3 keeps the older one',
+      examples: ['ctf'],
+    }),
     ...shared,
     result: z
       .int()
@@ -135,9 +140,15 @@ export function marketV2(listing: Listing, resolution: Resolution | undefined) {
     id: safeInteger(BigInt(listing.id)),
     condition_id: listing.condition_id,
     token_ids: listing.token_ids,
+    exchange: exchangeOf(listing),
     ...sharedMembers(listing, resolution),
     result: resultOf(resolution),
   };
+}
+
+function exchangeOf({ condition_id, neg_risk }: Listing): z.infer<typeof MarketV2>['exchange'] {
+  if (isStructured(condition_id)) return 'v3';
+  return neg_risk ? 'neg_risk' : 'ctf';
 }
 
 function sharedMembers(listing: Listing, resolution: Resolution | undefined) {

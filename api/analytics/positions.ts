@@ -73,13 +73,13 @@ export function holdingsSql(traders: string): string {
   FROM trader_markets
   WHERE trader IN ${traders}
   GROUP BY trader, condition_id
-  HAVING shares > 0 OR settled > 0 OR first_at > 0 OR realised != 0
+  HAVING shares > 0 OR settled > 0 OR first_at > 0 OR realised != 0 OR released != 0
 )`;
 }
 
 /** Whether anything was traded or held: splits and merges alone only change balances. */
-const isPosition = ({ shares, settled, firstAt, realised }: Holding) =>
-  shares > 0n || settled > 0 || firstAt > 0 || realised !== 0n;
+const isPosition = ({ shares, settled, firstAt, realised, realisedCost }: Holding) =>
+  shares > 0n || settled > 0 || firstAt > 0 || realised !== 0n || realisedCost !== 0n;
 
 /** Whether shares were sold or settled, and none is left. Shares that only moved away leave a market neither won nor lost. */
 const isClosed = ({ shares, settled, realised, realisedCost }: Holding) =>

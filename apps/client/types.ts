@@ -1007,6 +1007,9 @@ export type MarketListing = {
   /** ERC-1155 ids of the two outcome shares, decimal. Without a listing, those that were traded; otherwise empty */
   token_ids: string[];
 
+  /** the exchange that trades it: `ctf` and `neg_risk` are those of version 2, for ordinary and exclusive markets; `v3` is that of version 3. A market that continues on version 3 keeps the older one */
+  exchange: 'ctf' | 'neg_risk' | 'v3';
+
   /** the question that the market decides */
   question: string;
 

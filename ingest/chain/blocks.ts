@@ -5,7 +5,7 @@
 import type { Hex } from 'viem';
 import type { Hash, Match, TradingEvent } from '../contract.ts';
 import { type Chain, watchedAddresses } from '../events/chains.ts';
-import { decodeLogs, storedEvent } from '../events/decode.ts';
+import { decodeLogs, storedEvent, watchedContracts } from '../events/decode.ts';
 import { type ChainLog, DecodeError, type EventContext, type Markets } from '../events/log.ts';
 import { type CalledFill, decodeMatchCall } from '../events/match-call.ts';
 import type { LoggedOperator } from '../events/operator.ts';
@@ -32,6 +32,9 @@ export type BlockFacts = {
   /** How shares moved, by transaction. */
   readonly shares: ReadonlyMap<Hash, ShareLogs>;
 };
+
+/** What the feed needs of a block. */
+export type FeedFacts = Pick<BlockFacts, 'block' | 'matches' | 'operators'>;
 
 type Refusal = {
   readonly txHash: Hex;
@@ -61,10 +64,7 @@ export async function readBlock(
 export async function factsOf(raw: RawBlock, chain: Chain, markets: Markets): Promise<BlockFacts> {
   const { block, logs } = raw;
   const [ofShares, ofTrading] = partition(logs, chain);
-  const decoded = decodeLogs(ofTrading, {
-    exchanges: new Set(chain.exchanges.keys()),
-    conditionalTokens: chain.conditionalTokens,
-  });
+  const decoded = decodeLogs(ofTrading, watchedContracts(chain));
   const transactions = new Map(block.transactions.map((tx) => [tx.hash, tx]));
   const of: EventContext = {
     blockNumber: block.number,

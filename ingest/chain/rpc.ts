@@ -152,6 +152,16 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
       });
       return inOrder(logs);
     },
+    /** All logs of these contracts in a range, whatever the event. */
+    async allLogs(
+      addresses: readonly string[],
+      from: number,
+      to: number,
+    ): Promise<readonly RangeLog[]> {
+      const blocks = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
+      const call = { method: 'eth_getLogs', params: [{ ...blocks, address: addresses }] };
+      return inOrder(await pool.call(call, (answer) => parsed(Logs, answer)));
+    },
     /** Every log of a block, from its receipts; accepted only if they explain the header's bloom. */
     async receiptLogs(header: Header): Promise<readonly RangeLog[]> {
       const call = { method: 'eth_getBlockReceipts', params: [numberToHex(header.number)] };
@@ -200,13 +210,13 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
     },
     /** ERC-1155 balances at the end of a block, in the order of the owners and their tokens. */
     async shareBalances(
-      conditionalTokens: Hex,
+      contract: Hex,
       owned: readonly { readonly owner: Hex; readonly tokenId: bigint }[],
       blockNumber: number,
     ): Promise<readonly bigint[]> {
       const args = [owned.map(({ owner }) => owner), owned.map(({ tokenId }) => tokenId)] as const;
       const data = encodeFunctionData({ ...BALANCE_OF_BATCH, args });
-      const params = [{ to: conditionalTokens, data }, numberToHex(blockNumber)];
+      const params = [{ to: contract, data }, numberToHex(blockNumber)];
       const answer = await pool.call({ method: 'eth_call', params }, (one) => parsed(Data, one));
       return decodeFunctionResult({ ...BALANCE_OF_BATCH, data: answer });
     },

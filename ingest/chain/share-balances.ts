@@ -1,7 +1,7 @@
 /**
  * Publishes balances of shares to METADATA, to be compared with what was booked (projector/compare-balances.ts): of each
  * block, one trader and market whose balances it changed enter a sample. The sample is read in turn, PAIRS_AT_ONCE by one
- * call every ROUND_MS, at the newest final block of LEDGER. After a failed call, the next ones wait for the next round.
+ * call to each contract that holds shares every ROUND_MS, at the newest final block of LEDGER. After a failed call, the next ones wait for the next round.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -18,12 +18,14 @@ const PAIRS_AT_ONCE = 10;
 const PAIRS_MAX = 5_000;
 
 type Pair = { readonly trader: Address; readonly conditionId: Hash };
-type ReadPair = Pair & { readonly tokenIds: readonly [string, string] };
+type ReadPair = Pair & { readonly tokens: ReturnType<KnownMarkets['tokensOf']> };
 
 export type SharesOptions = {
   readonly rpc: Pick<Rpc, 'shareBalances'>;
   readonly conditionalTokens: Hex;
-  readonly known: Pick<KnownMarkets, 'find'>;
+  /** Undefined without protocol version 2. */
+  readonly positionManager: Hex | undefined;
+  readonly known: Pick<KnownMarkets, 'tokensOf'>;
   /** The movements of all blocks from here on are read. */
   readonly coveredFrom: number;
   readonly logger: Logger;
@@ -82,28 +84,51 @@ export class SampledShares {
     for (let n = 0; n < size; n++) {
       const pair = this.#pairs[(this.#turn + n) % this.#pairs.length];
       if (pair === undefined) continue;
-      const tokenIds = this.#options.known.find(pair.conditionId)?.tokens?.ids;
-      if (tokenIds !== undefined) next.set(JSON.stringify(pair), { ...pair, tokenIds });
+      const tokens = this.#options.known.tokensOf(pair.conditionId);
+      const isKnown =
+        tokens.conditionalTokens !== undefined || tokens.positionManager !== undefined;
+      if (isKnown) next.set(JSON.stringify(pair), { ...pair, tokens });
     }
     this.#turn += size;
     return [...next.values()];
   }
 
   async #read(pairs: readonly ReadPair[]): Promise<void> {
-    const { rpc, conditionalTokens, coveredFrom, onBalances } = this.#options;
+    const { conditionalTokens, positionManager, coveredFrom, onBalances } = this.#options;
     const blockNumber = this.#block;
-    const owned = pairs.flatMap(({ trader: owner, tokenIds }) =>
-      tokenIds.map((tokenId) => ({ owner, tokenId: BigInt(tokenId) })),
-    );
-    const shares = await rpc.shareBalances(conditionalTokens, owned, blockNumber);
-    if (shares.length !== owned.length)
-      throw new RangeError(`${shares.length} balances, not ${owned.length}`);
+    const held = pairs.map((): [bigint, bigint] => [0n, 0n]);
+    const add = async (contract: Hex | undefined, holder: keyof ReadPair['tokens']) => {
+      if (contract === undefined) return;
+      const asked = pairs.flatMap(({ trader: owner, tokens }, at) =>
+        (tokens[holder] ?? []).map((tokenId, outcome) => ({ owner, tokenId, at, outcome })),
+      );
+      const shares = await this.#balances(contract, asked, blockNumber);
+      for (const [n, { at, outcome }] of asked.entries()) {
+        const of = held[at];
+        if (of !== undefined) of[outcome === 0 ? 0 : 1] += shares[n] ?? 0n;
+      }
+    };
+    await add(conditionalTokens, 'conditionalTokens');
+    await add(positionManager, 'positionManager');
     const balances = pairs.map(({ trader, conditionId }, at): ShareBalances['balances'][number] => {
-      const [zero = 0n, one = 0n] = shares.slice(at * 2);
+      const [zero, one] = held[at] ?? [0n, 0n];
       return [trader, conditionId, zero, one];
     });
     await onBalances({ kind: 'share_balances', blockNumber, coveredFrom, balances });
     this.counts.read += pairs.length;
+  }
+
+  async #balances(
+    contract: Hex,
+    asked: readonly { readonly owner: Hex; readonly tokenId: string }[],
+    blockNumber: number,
+  ): Promise<readonly bigint[]> {
+    if (asked.length === 0) return [];
+    const owned = asked.map(({ owner, tokenId }) => ({ owner, tokenId: BigInt(tokenId) }));
+    const shares = await this.#options.rpc.shareBalances(contract, owned, blockNumber);
+    if (shares.length !== asked.length)
+      throw new RangeError(`${shares.length} balances, not ${asked.length}`);
+    return shares;
   }
 }
 

@@ -6,6 +6,7 @@ import { type Hex, toEventSelector } from 'viem';
 import type { TradingEvent } from '../contract.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
 import {
+  addressTopic,
   type ChainLog,
   DecodeError,
   type EventContext,
@@ -14,8 +15,9 @@ import {
 } from './log.ts';
 import { MATCH } from './match.ts';
 import { OPERATOR } from './operator.ts';
-import { RESOLUTION } from './resolution.ts';
-import { logsShares, SHARE_TOPICS, shareEmitters } from './shares/share-logs.ts';
+import { MODULE_RESOLUTION, RESOLUTION } from './resolution.ts';
+import { logsShares, shareEmitters, shareTopics } from './shares/share-logs.ts';
+import { V2_TOPICS } from './shares/v2-logs.ts';
 
 const KINDS = { match: MATCH, resolution: RESOLUTION, operator: OPERATOR };
 
@@ -28,35 +30,53 @@ const FEE_CHARGED = toEventSelector('FeeCharged(address,uint256)');
 /** Of a proxy (EIP-1967), whose code has changed: what it logs from now on may mean something else. */
 const UPGRADED = toEventSelector('Upgraded(address)');
 
-const ROWS = Object.values(KINDS) as readonly EventKind<LoggedEvent>[];
+/** Of the PositionManager: another contract mints shares, or one of those that we know does not any more. */
+const MODULE_ADDED = toEventSelector('ModuleAdded(uint256,address)');
+const MODULE_REMOVED = toEventSelector('ModuleRemoved(uint256,address)');
+
+const ROWS = [...Object.values(KINDS), MODULE_RESOLUTION] as readonly EventKind<LoggedEvent>[];
 export const WATCHED_TOPICS: readonly Hex[] = ROWS.flatMap(({ topics }) => topics);
 
 /** The contracts whose logs are read; addresses in lower case. */
 export type WatchedContracts = {
   readonly exchanges: ReadonlySet<string>;
   readonly conditionalTokens: string;
+  /** Of protocol version 2. */
+  readonly modules?: ReadonlySet<string> | undefined;
 };
 
-/** The logs of final blocks that are read: those above, those that tell how shares move, and upgrades of the contracts. */
+export function watchedContracts({
+  exchanges,
+  conditionalTokens,
+  shares,
+}: Chain): WatchedContracts {
+  const modules = shares?.v2?.modules;
+  return { exchanges: new Set(exchanges.keys()), conditionalTokens, modules };
+}
+
+/** The logs of final blocks that are read: those above, those that tell how shares move, and changes of the contracts. */
 export function finalLogFilter(chain: Chain): LogFilter {
   const addresses = watchedAddresses(chain);
-  const topics = [...WATCHED_TOPICS, UPGRADED];
+  const rows = ROWS.filter(({ contract }) => contract !== 'module' || chain.shares?.v2);
+  const modules = chain.shares?.v2 === undefined ? [] : [MODULE_ADDED, MODULE_REMOVED];
+  const topics = [...rows.flatMap((row) => row.topics), UPGRADED, ...modules];
   if (chain.shares === undefined) return { addresses, topics };
   return {
     addresses: [...new Set([...addresses, ...shareEmitters(chain.shares)])],
-    topics: [...topics, ...SHARE_TOPICS],
+    topics: [...topics, ...shareTopics(chain.shares)],
   };
 }
 
 /**
  * Whether the contract at an address of the filter emits the event. Not an upgrade: a full bloom allows for one in every tenth
- * block, and no share depends on it.
+ * block, and no share depends on it. Not the many events with which modules name movements, either: none comes without a transfer.
  */
 export function canLog(address: Hex, topic: Hex, chain: Chain): boolean {
-  const { conditionalTokens, exchanges, shares } = chain;
-  if (shares !== undefined && logsShares(address, topic, shares)) return true;
-  if (address !== conditionalTokens && !exchanges.has(address)) return false;
-  const contract = address === conditionalTokens ? 'conditionalTokens' : 'exchange';
+  const { shares } = chain;
+  const isOfModule = shares?.v2?.modules.has(address) === true;
+  if (shares !== undefined && logsShares(address, topic, shares))
+    return !isOfModule || V2_TOPICS.has(topic);
+  const contract = contractOf(address, watchedContracts(chain));
   return ROWS.some((row) => row.contract === contract && row.topics.includes(topic));
 }
 
@@ -75,7 +95,14 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
     try {
       const topic = log.topics[0] ?? '0x';
       if (topic === UPGRADED) throw new DecodeError('upgraded', log.address);
-      const contract = contractOf(log, watched);
+      if (topic === MODULE_ADDED || topic === MODULE_REMOVED) {
+        const module = addressTopic(log, 2);
+        // All modules that we know were added.
+        if (topic === MODULE_ADDED && watched.modules?.has(module)) continue;
+        throw new DecodeError('upgraded', `${log.address}: module ${module}`);
+      }
+      const contract = contractOf(log.address, watched);
+      if (contract === undefined) throw new DecodeError('not_watched', log.address);
       const reader = readers.find(
         ({ row }) => row.contract === contract && row.topics.includes(topic),
       );
@@ -94,10 +121,10 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
   return { events, refused };
 }
 
-function contractOf({ address }: ChainLog, watched: WatchedContracts) {
+function contractOf(address: string, watched: WatchedContracts) {
   if (address === watched.conditionalTokens) return 'conditionalTokens';
   if (watched.exchanges.has(address)) return 'exchange';
-  throw new DecodeError('not_watched', address);
+  return watched.modules?.has(address) ? 'module' : undefined;
 }
 
 /** The event as LEDGER stores it; undefined if it does not. Throws DecodeError if its market is unknown. */

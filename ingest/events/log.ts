@@ -58,7 +58,7 @@ export class DecodeError extends Error {
 
 /** A kind of event: the logs that it consists of, and the form in which LEDGER stores it. */
 export type EventKind<Logged> = {
-  readonly contract: 'exchange' | 'conditionalTokens';
+  readonly contract: 'exchange' | 'conditionalTokens' | 'module';
   /** topic0 of its logs. */
   readonly topics: readonly Hex[];
   /** Starts reading the logs of one block. */

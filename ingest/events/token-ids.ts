@@ -11,6 +11,7 @@ import { keccak256Hex } from '../../infra/keccak.ts';
 import { upTo } from '../../infra/lru.ts';
 import type { Hash, Listing } from '../contract.ts';
 import type { Chain } from './chains.ts';
+import { isStructured, structuredId, structuredTokens } from './structured-ids.ts';
 
 /** Prime of the alt_bn128 base field. */
 const P = 21888242871839275222246405745257275088696311157297823662689037894645226208583n;
@@ -100,8 +101,10 @@ export class TokenMap {
   readonly #mismatched = new LRUCache<string, true>({ max: MISMATCHES_LOGGED_MAX });
 
   constructor(chain: Chain, logger: Logger) {
-    this.#collateralOf = chain.exchanges;
-    this.#collaterals = [...new Set([...chain.exchanges.values(), chain.collateral])];
+    this.#collateralOf = new Map(
+      [...chain.exchanges].flatMap(([exchange, ids]) => (ids === 'v3' ? [] : [[exchange, ids]])),
+    );
+    this.#collaterals = [...new Set([...this.#collateralOf.values(), chain.collateral])];
     this.#logger = logger;
   }
 
@@ -121,7 +124,7 @@ export class TokenMap {
 
   /** The market of a token, if it was seen in a listing or derived before. */
   conditionOf(tokenId: string): Hash | undefined {
-    return this.#places.get(tokenId)?.conditionId;
+    return this.#places.get(tokenId)?.conditionId ?? structuredId(tokenId)?.conditionId;
   }
 
   /** The tokens of a condition that trades on the exchange. */
@@ -179,6 +182,7 @@ export class TokenMap {
   }
 
   #derived(conditionId: string, collateral: Hex): TokenPair {
+    if (isStructured(conditionId)) return structuredTokens(conditionId);
     const key = `${collateral}:${conditionId}`;
     const known = this.#pairs.get(key);
     if (known !== undefined) return known;

@@ -20,7 +20,7 @@ const MARKETS_AT_ONCE = 20_000;
 
 const Amount = z.string().transform((text) => BigInt(text));
 const Snapshot = z.object({
-  version: z.literal(1),
+  version: z.literal(2),
   number: Index,
   hash: Hash,
   markets: z.array(
@@ -29,8 +29,10 @@ const Snapshot = z.object({
       z.tuple([Address, z.string(), z.string()]).nullable(),
       Amount.nullable(),
       z.tuple([Amount, Amount]).nullable(),
-      // Missing without a fee.
-      Index.optional(),
+      // Missing without a fee, legs, or a continuation.
+      Index.nullable(),
+      z.array(z.string()).nullable(),
+      Hash.nullable(),
     ]),
   ),
 });
@@ -56,9 +58,10 @@ export class MarketSnapshots {
     if (data === undefined) return undefined;
     try {
       const { number, hash, markets } = Snapshot.parse(JSON.parse(`${zstdDecompressSync(data)}`));
-      const all = markets.map(([conditionId, tokens, price, payouts, feeBips]) => ({
+      const all = markets.map(([conditionId, tokens, price, payouts, fee, legs, continuedBy]) => ({
         ...{ conditionId, tokens: tokens === null ? undefined : tokensOf(tokens) },
-        ...{ price: price ?? undefined, payouts: payouts ?? undefined, feeBips },
+        ...{ price: price ?? undefined, payouts: payouts ?? undefined, feeBips: fee ?? undefined },
+        ...{ legs: legs ?? undefined, continuedBy: continuedBy ?? undefined },
       }));
       return { block: { number, hash }, known: new KnownMarkets(all) };
     } catch (err) {
@@ -92,7 +95,7 @@ export class MarketSnapshots {
       );
       await setImmediate();
     }
-    const head = JSON.stringify({ version: 1, ...block });
+    const head = JSON.stringify({ version: 2, ...block });
     const json = `${head.slice(0, -1)},"markets":[${parts.join(',')}]}`;
     await this.#objects.put(NAME, zstdCompressSync(json));
     this.#logger.info({ block: block.number, markets: markets.length }, 'saved what is known');
@@ -103,12 +106,13 @@ function tokensOf([collateral, zero, one]: readonly [Address, string, string]) {
   return { collateral, ids: [zero, one] } as const;
 }
 
-function textOf({ conditionId, tokens, price, payouts, feeBips }: KnownMarket): string {
+function textOf(market: KnownMarket): string {
+  const { conditionId, tokens, price, payouts, feeBips, legs, continuedBy } = market;
   return JSON.stringify([
     conditionId,
     tokens === undefined ? null : [tokens.collateral, ...tokens.ids],
     price?.toString() ?? null,
     payouts?.map(String) ?? null,
-    ...(feeBips === undefined ? [] : [feeBips]),
+    ...[feeBips ?? null, legs ?? null, continuedBy ?? null],
   ]);
 }

@@ -4,8 +4,8 @@
  * `closed=true`. A market without tags gets those of its event. Only members that identify an item are required: an item
  * without them is logged once and treated as unknown. Any other member that cannot be parsed is logged once and left out.
  *
- * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out, and so is one of
- * Protocol V2, whose positions are not outcome tokens; that is logged. Results are
+ * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out. One of protocol version 2
+ * has position ids in place of both, unless it continues an older market; if they are not as expected, that is logged. Results are
  * validated against contract.ts, because an invalid message would stop its readers. test/fixtures/gamma-*.json are real
  * responses.
  */
@@ -14,6 +14,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { type Hash, Listing, Profile } from '../contract.ts';
+import { structuredId } from '../events/structured-ids.ts';
 import { GammaError, GammaHttp, type GammaOptions, type Pair } from './gamma-http.ts';
 
 /** Ids in one request. Keeps the URL below 8 KB, which servers and proxies accept. */
@@ -133,11 +134,22 @@ function isTradable(answer: unknown): boolean {
   return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
 }
 
-/** Protocol V2 has positions of its own in place of outcome tokens. */
+/** Whether a market has no other ids than those of protocol version 2. */
 function isProtocolV2(answer: unknown): boolean {
   if (typeof answer !== 'object' || answer === null) return false;
-  const { version, positionIds } = answer as Readonly<Record<string, unknown>>;
-  return version === 'v2' || Array.isArray(positionIds);
+  const { version, positionIds, clobTokenIds } = answer as Readonly<Record<string, unknown>>;
+  const isOlder = Boolean(clobTokenIds) && clobTokenIds !== '[]';
+  return !isOlder && (version === 'v2' || Boolean(positionIds));
+}
+
+/** The market with the condition and tokens that its position ids say; undefined if they are not those of one condition. */
+function withPositions(answer: unknown): unknown {
+  const { positionIds, ...market } = answer as Readonly<Record<string, unknown>>;
+  const parsed = pair.safeParse(positionIds);
+  if (!parsed.success || !parsed.data.every((text) => /^\d{1,78}$/.test(text))) return undefined;
+  const [first, second] = parsed.data.map(structuredId);
+  if (first === undefined || first.conditionId !== second?.conditionId) return undefined;
+  return { ...market, conditionId: first.conditionId, clobTokenIds: parsed.data };
 }
 
 /** Members of items and of listings that identify them. */
@@ -290,19 +302,28 @@ export class Gamma {
     }
   }
 
-  /** How many markets of Protocol V2 were left out. */
+  /** How many markets of protocol version 2 were left out, because their ids are not as expected. */
   get leftOut(): number {
     return this.#leftOut;
   }
 
   #listed(path: string, items: readonly unknown[]): readonly unknown[] {
-    for (const item of items.filter(isProtocolV2)) {
-      const { id } = item as Readonly<Record<string, unknown>>;
-      if (!this.#isFirst(`v2 ${String(id)}`)) continue;
-      this.#leftOut += 1;
-      this.#logger.warn({ path, id }, 'skipping a market of Protocol V2');
-    }
-    return items.filter((item) => isTradable(item) && !isProtocolV2(item));
+    return items
+      .flatMap((item) => {
+        if (!isProtocolV2(item)) return [item];
+        const market = withPositions(item);
+        if (market !== undefined) return [market];
+        const { id } = item as Readonly<Record<string, unknown>>;
+        if (this.#isFirst(`v2 ${String(id)}`)) {
+          this.#leftOut += 1;
+          this.#logger.warn(
+            { path, id },
+            'skipping a market of protocol version 2 with unknown ids',
+          );
+        }
+        return [];
+      })
+      .filter(isTradable);
   }
 
   /** Whether this is to be logged now. */

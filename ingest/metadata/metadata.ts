@@ -3,6 +3,7 @@
  * comes from the metadata API and the chain. Every new or changed listing and profile goes to METADATA through
  * `onChange`. Missing texts never delay a fill; they are left empty.
  */
+
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -18,8 +19,10 @@ import {
   winningOutcome,
 } from '../contract.ts';
 import type { Chain } from '../events/chains.ts';
+import type { KnownMarkets } from '../events/shares/known-markets.ts';
 import { TokenMap } from '../events/token-ids.ts';
 import { type Block, eventsOf } from '../ledger/ledger.ts';
+import { comboListing } from './combo-listing.ts';
 import { MetadataCache } from './fetch-cache.ts';
 import { GAMMA_BATCH_MAX, type Gamma } from './gamma.ts';
 import { GammaError } from './gamma-http.ts';
@@ -67,6 +70,8 @@ export type MetadataOptions = {
   readonly signal: AbortSignal;
   /** Called with every new or changed listing and profile, one at a time. */
   readonly onChange: (event: Listing | Profile) => Promise<void> | void;
+  /** Knows the legs of combos; undefined if they are not read. */
+  readonly known?: Pick<KnownMarkets, 'find' | 'placeOf'> | undefined;
   readonly times?: Partial<MetadataTimes>;
 };
 
@@ -78,6 +83,7 @@ type Traded = {
 
 export class Metadata {
   readonly #gamma: Gamma;
+  readonly #known: MetadataOptions['known'];
   readonly #logger: Logger;
   readonly #signal: AbortSignal;
   readonly #times: MetadataTimes;
@@ -87,8 +93,9 @@ export class Metadata {
   readonly #tokens: TokenMap;
   readonly #unknownTokens: UnknownTokens;
 
-  constructor({ chain, gamma, logger, signal, onChange, times }: MetadataOptions) {
+  constructor({ chain, gamma, logger, signal, onChange, known, times }: MetadataOptions) {
     this.#gamma = gamma;
+    this.#known = known;
     this.#logger = logger;
     this.#signal = signal;
     this.#times = { ...TIMES, ...times };
@@ -100,7 +107,7 @@ export class Metadata {
       missingMs: this.#times.marketMissingMs,
       staleMs: this.#times.marketStaleMs,
       keysMax: LISTINGS_MAX,
-      fetch: async (keys) => this.#checked(await gamma.listings(keys)),
+      fetch: async (keys) => this.#checked(await this.#fetched(keys)),
       ...{ onChange, logger, signal },
     });
     this.#profiles = new MetadataCache<Profile>({
@@ -289,6 +296,23 @@ export class Metadata {
   async #take(listing: Listing): Promise<void> {
     const checked = await this.#checked(new Map([[listing.conditionId, listing]]));
     for (const one of checked.values()) await this.#listings.learn(one.conditionId, one);
+  }
+
+  /** The listings that the metadata API knows, and those of combos, which name their legs. Throws GammaError. */
+  async #fetched(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>> {
+    const listings = new Map(await this.#gamma.listings(conditionIds));
+    const combos = conditionIds.flatMap((id) => {
+      const legs = listings.has(id) ? undefined : this.#known?.find(id)?.legs;
+      const places = legs?.flatMap((leg) => this.#known?.placeOf(leg) ?? []);
+      return places === undefined ? [] : [{ id: id as Hash, places }];
+    });
+    const legs = new Set(combos.flatMap(({ places }) => places.map((leg) => leg.conditionId)));
+    const ofLegs = legs.size === 0 ? new Map() : await this.#gamma.listings([...legs]);
+    for (const { id, places } of combos) {
+      const named = places.map((leg) => ({ ...leg, listing: ofLegs.get(leg.conditionId) }));
+      listings.set(id, comboListing(id, named));
+    }
+    return listings;
   }
 
   /** The listings with their outcomes in the chain's order. */

@@ -50,7 +50,7 @@ export type ShownMatch = {
   readonly id: string;
   readonly txHash: string;
   readonly exchange: string;
-  readonly conditionId: string;
+  readonly conditionId: Hash;
   readonly detectedAtMs: number;
   readonly pending: boolean;
   /** Null for a match of a final block. */

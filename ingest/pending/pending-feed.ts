@@ -6,16 +6,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import { type BlockFacts, factsOf, ordersOf, readBlock, type SentMatch } from '../chain/blocks.ts';
+import { type FeedFacts, factsOf, ordersOf, readBlock, type SentMatch } from '../chain/blocks.ts';
 import type { Rpc, Transaction } from '../chain/rpc.ts';
-import { type FeedMatch, type Fill, feedMessageId } from '../contract.ts';
+import { type FeedMatch, type Fill, feedMessageId, type Hash } from '../contract.ts';
 import type { Chain } from '../events/chains.ts';
 import { DecodeError } from '../events/log.ts';
 import {
   type CalledFill,
   type CalledMatch,
   decodeMatchCall,
-  MATCH_ORDERS_SELECTOR,
+  isMatchCall,
 } from '../events/match-call.ts';
 import type { Metadata } from '../metadata/metadata.ts';
 import type { PendingMetrics } from '../metrics.ts';
@@ -39,6 +39,8 @@ export type PendingFeedOptions = {
   readonly rpc: Rpc;
   readonly chain: Chain;
   readonly metadata: Metadata;
+  /** The market of a condition: another one if a condition of protocol version 2 continues it. */
+  readonly marketOf: (conditionId: Hash) => Hash;
   readonly feed: FeedWriter;
   readonly operators: Operators;
   readonly pending: PendingMatches;
@@ -72,7 +74,7 @@ export class PendingFeed {
     const { chain, operators, pending } = this.#options;
     const exchange = transaction.to ?? '';
     if (!chain.exchanges.has(exchange)) return;
-    if (!transaction.input.startsWith(MATCH_ORDERS_SELECTOR)) return;
+    if (!isMatchCall(transaction.input)) return;
     if (!operators.has(exchange, transaction.from)) return this.#refuse('not_operator');
     if (this.#waiting >= PENDING_WAITING_MAX) return this.#refuse('busy');
     let match: ShownMatch;
@@ -101,7 +103,7 @@ export class PendingFeed {
   }
 
   /** Processes a final block: operators, the outcome of pending matches, and matches that were not shown yet. */
-  async final(facts: BlockFacts, shownFrom: number): Promise<void> {
+  async final(facts: FeedFacts, shownFrom: number): Promise<void> {
     const { chain, feed, operators, pending, metrics, signal } = this.#options;
     const { block, matches } = facts;
     this.#final = block.number;
@@ -237,7 +239,8 @@ export class PendingFeed {
   }
 
   async #show(match: ShownMatch): Promise<FeedMatch | undefined> {
-    const showing = this.#options.feed.show(match);
+    const conditionId = this.#options.marketOf(match.conditionId);
+    const showing = this.#options.feed.show({ ...match, conditionId });
     this.#showing.set(match.id, showing);
     try {
       return await showing;

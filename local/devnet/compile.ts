@@ -20,7 +20,10 @@ type SolcOutput = {
 };
 
 /** Parts of other contracts, which are not deployed. */
-const PARTS = new Set(['PositionIds', 'Token', 'Adapter', 'OutcomeTokenFactory']);
+const PARTS = new Set([
+  ...['PositionIds', 'Token', 'Adapter', 'OutcomeTokenFactory'],
+  ...['Ids', 'Module', 'ResultModule'],
+]);
 const CONTRACTS_DIRECTORY = new URL('./contracts/', import.meta.url);
 const ARTIFACTS_FILE = new URL('./artifacts.json', import.meta.url);
 

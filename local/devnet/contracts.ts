@@ -30,7 +30,7 @@ export const FEE_RECEIVER = '0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc';
 /** Account 6: takes the fees of conversions. */
 export const VAULT = '0x976EA74026E726554dB657fA54763abd0C3a0aa9';
 
-/** Deployer nonces 0 to 9, in this order. */
+/** Deployer nonces 0 to 16, in this order. */
 export const PUSD = '0x5FbDB2315678afecb367f032d93F642f64180aa3';
 export const CONDITIONAL_TOKENS = '0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512';
 export const EXCHANGE = '0x9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0';
@@ -42,6 +42,15 @@ export const LOGGING_ADAPTER = '0xa513E6E4b8f2a923D98304ec87F64353C4D5C853';
 export const REDEEMER = '0x2279B7A0a67DB372996a5FaB50D91eAA73d2eBe6';
 /** Trades the markets of the neg-risk adapter. Those of the calendar have another oracle (NEG_RISK_EXCHANGE). */
 export const WRAPPED_EXCHANGE = '0x8A791620dd6260079BF849Dc5567aDC3F2FdC318';
+
+/** Protocol version 2. The traders of the calendar do not use it; tests do. */
+export const POSITION_MANAGER = '0x610178dA211FEF7D417bC0e6FeD39F05609AD788';
+export const BINARY_MODULE = '0xB7f8BC63BbcaD18155201308C8f3540b07f84F5e';
+export const NEG_RISK_MODULE = '0xA51c1fc2f0D1a1b8494Ed1FE312d7C3a78Ed91C0';
+export const COMBINATORIAL_MODULE = '0x0DCd1Bf9A1b36cE34237eEaFef220932846BCD82';
+export const EXCHANGE_V3 = '0x9A676e781A523b5d0C0e43731313A708CB607508';
+export const ROUTER = '0x0B306BF915C4d645ff596e518fAf3F9669b97016';
+export const POSITION_REDEEMER = '0x959922bE3CAee4b8Cd9a407cc3ac1C251C2007B1';
 
 /** The whole interfaces are in artifacts.json; these parts are typed for viem. */
 export const exchangeAbi = parseAbi([
@@ -75,6 +84,11 @@ export const conditionalTokensAbi = parseAbi([
   'event ConditionResolution(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount, uint256[] payoutNumerators)',
 ]);
 
+const positionManagerAbi = parseAbi([
+  'function addModule(uint256 moduleId, address module)',
+  'function setSpenders(address[] spenders)',
+]);
+
 export const loggingAdapterAbi = parseAbi([
   'function splitFor(address owner, bytes32 conditionId, uint256 amount)',
   'function mergeFor(address owner, bytes32 conditionId, uint256 amount)',
@@ -90,6 +104,10 @@ export const pusdAbi = parseAbi([
 
 const EXCHANGES = [EXCHANGE, NEG_RISK_EXCHANGE, WRAPPED_EXCHANGE] as const;
 const ADAPTERS = [NEG_RISK_ADAPTER, SILENT_ADAPTER, LOGGING_ADAPTER, REDEEMER] as const;
+/** By their numbers, from 1. */
+const MODULES = [BINARY_MODULE, NEG_RISK_MODULE, COMBINATORIAL_MODULE] as const;
+/** They move shares of protocol version 2. */
+const V2_SPENDERS = [EXCHANGE_V3, ROUTER, POSITION_REDEEMER] as const;
 
 /**
  * Deploys and connects the contracts on an empty chain, in one block with the timestamp `time` (unix
@@ -99,7 +117,7 @@ export async function deploy(rpc: Rpc, time: number): Promise<void> {
   const sender = new Sender(rpc);
   const setSpenders = {
     functionName: 'setSpenders',
-    args: [[CONDITIONAL_TOKENS, ...EXCHANGES, ...ADAPTERS]],
+    args: [[CONDITIONAL_TOKENS, ...EXCHANGES, ...ADAPTERS, ...MODULES, EXCHANGE_V3, ROUTER]],
   } as const;
   const exchange = (factory: Hex) =>
     creation('CtfExchange', [PUSD, CONDITIONAL_TOKENS, factory, FEE_RECEIVER, OPERATORS]);
@@ -118,7 +136,15 @@ export async function deploy(rpc: Rpc, time: number): Promise<void> {
     [LOGGING_ADAPTER, creation('LoggingAdapter', [NEG_RISK_ADAPTER])],
     [REDEEMER, creation('Redeemer', [NEG_RISK_ADAPTER])],
     [WRAPPED_EXCHANGE, exchange(SILENT_ADAPTER)],
+    [POSITION_MANAGER, creation('PositionManager', [PUSD])],
+    [BINARY_MODULE, creation('BinaryModule', [POSITION_MANAGER, CONDITIONAL_TOKENS])],
+    [NEG_RISK_MODULE, creation('NegRiskModule', [POSITION_MANAGER, CONDITIONAL_TOKENS])],
+    [COMBINATORIAL_MODULE, creation('CombinatorialModule', [POSITION_MANAGER])],
+    [EXCHANGE_V3, creation('ExchangeV3', [POSITION_MANAGER, FEE_RECEIVER, OPERATORS])],
+    [ROUTER, creation('Router', [POSITION_MANAGER])],
+    [POSITION_REDEEMER, creation('PositionRedeemer', [POSITION_MANAGER])],
   ] as const;
+  const ofManager = (data: Hex) => ({ from: DEPLOYER, to: POSITION_MANAGER, data }) as const;
   const hashes = await sender.send([
     ...created.map(([, data]) => ({ from: DEPLOYER, data }) as const),
     { from: DEPLOYER, to: PUSD, data: encodeFunctionData({ abi: pusdAbi, ...setSpenders }) },
@@ -127,6 +153,18 @@ export async function deploy(rpc: Rpc, time: number): Promise<void> {
       to: CONDITIONAL_TOKENS,
       data: encodeFunctionData({ abi: conditionalTokensAbi, ...setSpenders }),
     },
+    ...MODULES.map((module, at) => {
+      const args = [BigInt(at + 1), module] as const;
+      const add = { abi: positionManagerAbi, functionName: 'addModule' } as const;
+      return ofManager(encodeFunctionData({ ...add, args }));
+    }),
+    ofManager(
+      encodeFunctionData({
+        abi: positionManagerAbi,
+        functionName: 'setSpenders',
+        args: [V2_SPENDERS],
+      }),
+    ),
   ]);
   await sender.mine(time);
   for (const [i, hash] of hashes.entries()) {

@@ -15,7 +15,7 @@ import {
   send,
   valueAt,
 } from './holding.ts';
-import type { Step, Trade } from './position.ts';
+import { type Payouts, payoutOf, type Step, type Trade } from './position.ts';
 
 /** A change of one balance, and the holding after it. */
 export type Entry = {
@@ -32,8 +32,6 @@ export type Entry = {
   readonly counterparty: string;
   readonly after: Step & Holding;
 };
-
-type Payouts = readonly [bigint, bigint];
 
 /** Without a price, the outcomes of a pair count the same. */
 const HALF: Mark = 500_000n;
@@ -126,9 +124,9 @@ class Entries {
 
   /** Value at the mark, or the payout once the market is resolved, rounded down. */
   worth(outcome: 0 | 1, shares: bigint): bigint {
-    if (this.#payouts === undefined) return valueAt(this.#mark, outcome, shares);
-    const [zero, one] = this.#payouts;
-    return (shares * this.#payouts[outcome]) / (zero + one);
+    return this.#payouts === undefined
+      ? valueAt(this.#mark, outcome, shares)
+      : payoutOf(shares, outcome, this.#payouts);
   }
 
   /** Changes a balance and no position. */

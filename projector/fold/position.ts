@@ -7,7 +7,7 @@
  * Every division rounds down and the last part takes the remainder, so a position that is closed to zero has released
  * exactly the amounts that it took in.
  */
-import type { Fill, MicroShares, MicroUsdc } from '../../ingest/contract.ts';
+import type { Fill, MicroShares, MicroUsdc, Resolution } from '../../ingest/contract.ts';
 
 export type Position = {
   /** Outcome held, 0 or 1; meaningless while `shares` is 0. */
@@ -20,6 +20,22 @@ export type Position = {
 };
 
 export const FLAT: Position = { outcome: 0, shares: 0n, costBasis: 0n, openFees: 0n };
+
+/** What a share of each outcome pays, in parts of `total`; of the sum of both without it. */
+export type Payouts = readonly [zero: bigint, one: bigint, total?: bigint];
+
+/** The parts of a combo, whose payout `payouts` may have rounded. */
+const PARTS = 10n ** 36n;
+
+export function payoutsOf({ payouts, parts }: Pick<Resolution, 'payouts' | 'parts'>): Payouts {
+  return parts === undefined ? payouts : [...parts, PARTS];
+}
+
+/** What is paid for shares of an outcome. Rounds down: fractions of a micro-USDC are not paid. */
+export function payoutOf(shares: MicroShares, outcome: 0 | 1, payouts: Payouts): MicroUsdc {
+  const [zero, one, total = zero + one] = payouts;
+  return divideDown(shares * payouts[outcome], total);
+}
 
 /** The fields of a fill that change a position. */
 export type Trade = Pick<Fill, 'side' | 'outcomeIndex' | 'shares' | 'usdc' | 'fee'>;
@@ -92,9 +108,8 @@ export function purchase(
 }
 
 /** Closes the position at the payouts of a resolution. */
-export function settle(position: Position, payouts: readonly [bigint, bigint]): Step {
-  // Rounds down: fractions of a micro-USDC are not paid.
-  const payout = divideDown(position.shares * payouts[position.outcome], payouts[0] + payouts[1]);
+export function settle(position: Position, payouts: Payouts): Step {
+  const payout = payoutOf(position.shares, position.outcome, payouts);
   return {
     position: FLAT,
     realisedPnl: payout - position.costBasis - position.openFees,

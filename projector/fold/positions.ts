@@ -14,9 +14,16 @@ import {
 import { type Booking, FILL_RANK } from '../contract.ts';
 import { fill as filled, type Holding, NOTHING_HELD, opened, rebalance } from './holding.ts';
 import { type Entry, entriesOf } from './movements.ts';
-import { FLAT, type Position, type Step, settle, trade } from './position.ts';
-
-type Payouts = readonly [bigint, bigint];
+import {
+  FLAT,
+  type Payouts,
+  type Position,
+  payoutOf,
+  payoutsOf,
+  type Step,
+  settle,
+  trade,
+} from './position.ts';
 
 /** A log with movements, and how many rows each trader has of it. */
 type Log = { readonly place: Place; readonly rows: Map<string, number> };
@@ -42,7 +49,7 @@ export type StoredMarket = {
 export type Place = {
   readonly blockNumber: number;
   readonly logIndex: number;
-  /** Of a movement. Stored places are those of whole logs. */
+  /** Of a movement or a result. Stored places are those of whole logs. */
   readonly part?: number | undefined;
 };
 
@@ -142,7 +149,7 @@ export class OpenPositions {
     if (event.kind === 'market') return [];
     const partition = partitionOf(event.conditionId);
     const { blockNumber, logIndex } = event;
-    const part = event.kind === 'movement' ? event.part : -1;
+    const part = event.kind === 'match' ? -1 : (event.part ?? -1);
     if (!isAfter({ blockNumber, logIndex, part }, this.#last.get(partition))) return [];
     this.#last.set(partition, { blockNumber, logIndex, part });
     const market = this.#market(event.conditionId);
@@ -211,7 +218,8 @@ export class OpenPositions {
   /** Settlement rows of all open positions of the market, by trader. Only the first resolution counts. */
   #applyResolution(resolution: Resolution, market: Market, of: Covered): Booking[] {
     if (market.payouts !== undefined) return [];
-    const { payouts, logIndex } = resolution;
+    const { logIndex } = resolution;
+    const payouts = payoutsOf(resolution);
     const { held } = market;
     const before = held.size;
     const open = [...held].filter(([, { position }]) => position.shares > 0n);
@@ -277,7 +285,7 @@ function openingOf(
     const change = shares - holding.balances[outcome];
     if (change <= 0n) return undefined;
     const after = rebalance(holding, outcome === 0 ? [change, 0n] : [0n, change]);
-    const payout = (change * payouts[outcome]) / (payouts[0] + payouts[1]);
+    const payout = payoutOf(change, outcome, payouts);
     return { ...of, change, usdc: payout, after };
   }
   const worth = (missing: bigint) => (usdc * missing) / shares;

@@ -1,6 +1,6 @@
 /**
- * The service against an independent account of a chain whose wallets split, merge, send, redeem and trade. Each figure that
- * movements touch is compared to the micro-unit. MOVES sets the size.
+ * The service against an independent account of a chain whose wallets split, merge, send, redeem and trade, in both protocols.
+ * Each figure that movements touch is compared to the micro-unit. MOVES sets the size.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chainFacts } from '../release/faults/chain-facts.ts';
@@ -27,6 +27,7 @@ import { SEED } from '../support/seed.ts';
 import { gammaMarkets, settled, start, temporaryDirectory, until } from '../support/service.ts';
 import { sendTraffic, type TrafficMarket } from '../support/share-traffic.ts';
 import { type Parts, startParts } from '../support/stack.ts';
+import { V2Wallets } from '../support/v2-wallets.ts';
 
 const { moves: MOVES } = sizes({ moves: [300, 8_000] });
 const MARKETS = 10;
@@ -56,17 +57,23 @@ describe('the service against an independent account of shares that move', () =>
     const env = { ...devnet.env, ...parts.env, LOG_LEVEL: 'warn' };
     processes.push(start('ingest/main.ts', [], env), start('projector/main.ts', [], env));
     const wallets = await MovingWallets.open(devnet, SEED);
+    const next = await V2Wallets.open(devnet, SEED);
     for (let n = 0; n < MOVES / 2; n++) {
       await wallets.ways[n % wallets.ways.length]?.();
+      await next.ways[n % next.ways.length]?.();
       if (n % 7 < 4) await devnet.mine(1);
-      if (n % Math.ceil(MOVES / 2 / RESOLUTIONS) === 0) await wallets.resolveSome();
+      if (n % Math.ceil(MOVES / 2 / RESOLUTIONS) !== 0) continue;
+      await wallets.resolveSome();
+      await next.resolveSome();
     }
     await devnet.mine(1);
     await sendTraffic(devnet, { seed: SEED, moves: MOVES, markets: await marketsOf(devnet) });
     const tokens = wallets.questions.flatMap(({ conditionId: condition, tokenIds }) =>
       ([0, 1] as const).map((outcome) => [`${tokenIds[outcome]}`, { condition, outcome }] as const),
     );
-    ({ chain } = await recomputed(devnet.url, devnet.env.GAMMA_URL, new Map(tokens)));
+    const all = new Map([...tokens, ...next.tokens()]);
+    const aliases = new Map(next.continued());
+    ({ chain } = await recomputed(devnet.url, devnet.env.GAMMA_URL, all, aliases));
     await settled(parts, await devnet.number('finalized'));
     // Blocks that are mined quickly have times ahead of the clock.
     const last = Math.max(...chain.bookings.map(({ time }) => time));

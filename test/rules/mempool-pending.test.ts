@@ -3,11 +3,23 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { encodeFunctionData, numberToHex, pad } from 'viem';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedMatch } from '../../ingest/contract.ts';
+import { MATCH_ORDERS_V3_ABI } from '../../ingest/events/match-call.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
-import { EXCHANGE, NEG_RISK_EXCHANGE, OPERATORS, STRANGER } from '../../local/devnet/contracts.ts';
+import {
+  DEPLOYER,
+  EXCHANGE,
+  EXCHANGE_V3,
+  NEG_RISK_EXCHANGE,
+  OPERATORS,
+  PUSD,
+  pusdAbi,
+  STRANGER,
+} from '../../local/devnet/contracts.ts';
+import { BUY } from '../../local/devnet/orders.ts';
 import { type Broker, startBroker } from '../support/feed-harness.ts';
 import {
   type Life,
@@ -19,6 +31,7 @@ import {
 } from '../support/mempool-harness.ts';
 import { FeedReader } from '../support/mempool-reader.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
+import { idOf, orderV3 } from '../support/v2-wallets.ts';
 
 const SEED = TEST_SEED % 1_000;
 console.info(`seed ${SEED}`);
@@ -87,6 +100,53 @@ async function mined(): Promise<void> {
 }
 
 describe('a pending match', () => {
+  test('of version 3 is shown with the market that its tokens say', async () => {
+    const wallets = [1, 2].map((n) => pad(numberToHex(0xfed000 + n), { size: 20 }));
+    const [taker = '0x', maker = '0x'] = wallets;
+    const args = [wallets, wallets.map(() => 100_000_000n)] as const;
+    const data = encodeFunctionData({ abi: pusdAbi, functionName: 'mint', args });
+    await network.send({ from: DEPLOYER, to: PUSD, data });
+    const id = idOf(1n, SEED, 1n);
+    const shares = 10_000_000n;
+    const match = (salt: bigint) => {
+      const own = orderV3(salt, taker, BUY, id, shares, 600n);
+      const other = orderV3(salt, maker, BUY, id + 1n, shares, 400n);
+      const amounts = { takerFillAmount: own.makerAmount, takerReceiveAmount: shares };
+      return {
+        from: OPERATORS[0],
+        to: EXCHANGE_V3,
+        data: encodeFunctionData({
+          abi: MATCH_ORDERS_V3_ABI,
+          functionName: 'matchOrders',
+          args: [
+            ...([own, [other], [other.makerAmount], [0n]] as const),
+            { ...amounts, takerFeeAmount: 0n },
+          ],
+        }),
+      } as const;
+    };
+    // Its sender is known as an operator from now on.
+    await network.send(match(1n));
+    await network.mine();
+    await life.advance();
+    await life.headRead();
+    const hash = await network.send(match(2n));
+    const { event } = await reader.match(hash);
+    expect(event).toMatchObject({
+      ...{ pending: true, conditionId: numberToHex(id, { size: 32 }) },
+      taker: {
+        outcomeIndex: 0,
+        shares,
+        usdc: 6_000_000n,
+        order: { timestampMs: 1_790_000_000_000 },
+      },
+    });
+    await network.mine();
+    await life.advance();
+    await reader.sequel('final', hash);
+    expect(await life.metric('calldata_differences_total')).toBe(0);
+  });
+
   test('is shown once, from the mempool, and then reported as final, with every field that filters use', async () => {
     const { transaction } = await network.plan();
     const before = await life.metric('pending_matches_ended_total', { outcome: 'final' });

@@ -357,6 +357,7 @@ export function marketV2(market: number) {
     id: Number(object.id),
     condition_id: `0x${conditionOf(market)}`,
     token_ids: MARKETS[market]?.tokens ?? UNLISTED_TOKENS,
+    exchange: object.neg_risk ? 'neg_risk' : 'ctf',
     result: { 0: 100, 2: 50 }[market] ?? -2,
   };
 }

@@ -3,7 +3,8 @@
  * docs/pnl.md. It knows nothing of the project's fold.
  */
 import { at } from './at.ts';
-import { type Conversion, changesOf, type Movement } from './share-moves.ts';
+import { type Conversion, changesOf, type Movement, type Restructuring } from './share-moves.ts';
+import { pricesOf } from './v2-account.ts';
 import {
   change,
   Ledger,
@@ -97,6 +98,8 @@ export class Books {
   readonly accounts = new Map<string, Account>();
   readonly bookings: Booking[] = [];
   readonly movements: Moved[] = [];
+  /** Payouts of combos that were decided when they were prepared, with that transaction. */
+  readonly decidedAtOnce = new Map<string, { txHash: string; payouts: readonly bigint[] }>();
 
   marketOf(condition: string): ChainMarket {
     return at(this.markets, condition, () => ({
@@ -127,8 +130,25 @@ export class Books {
     market.resolution = { time, payouts };
   }
 
-  move(time: number, movement: Movement | Conversion): void {
+  move(time: number, movement: Movement | Conversion | Restructuring): void {
     const { block, log, txHash, reason } = movement;
+    if (movement.reason === 'restructure') {
+      const { wallet, cash, pieces } = movement;
+      const prices = pricesOf(
+        cash,
+        pieces.map((one) => ({ ...one, price: this.#priceOf(one, txHash) })),
+      );
+      for (const [i, { condition, outcome, shares }] of pieces.entries()) {
+        const price = prices[i] ?? 0n;
+        const of = { time, trader: wallet, condition };
+        const change = only(outcome, shares);
+        const result = this.#exchange(of, outcome, shares, price < 0n ? -price : price);
+        const place = { time, block, log, txHash, reason: 'convert' } as const;
+        this.movements.push({ ...place, ...of, change, counterparty: '', ...result });
+      }
+      return;
+    }
+    if (reason === 'restructure') return;
     const place = { time, block, log, txHash, reason };
     if (movement.reason === 'convert') {
       const values = this.valuesOf(movement);
@@ -206,6 +226,34 @@ export class Books {
     return { value: usdc, pnl: realised.pnl, opened: [0n, opened.shares] };
   }
 
+  /** Shares of one outcome are sold or bought for `usdc`. */
+  #exchange(of: Of, outcome: 0 | 1, shares: bigint, usdc: bigint): Result {
+    const { resolution } = this.marketOf(of.condition);
+    const isResolved = resolution !== undefined;
+    const ledger = isResolved ? new Ledger() : this.#ledgerOf(of);
+    const opened = isResolved ? { shares: 0n } : this.#openAtMark(of, outcome, -shares);
+    const size = shares < 0n ? -shares : shares;
+    const realised = trade(ledger, shares > 0n, outcome, size, usdc, 0n);
+    this.#book('movement', of, realised);
+    if (resolution !== undefined) this.#settle(of, ledger, resolution.payouts);
+    return { value: usdc, pnl: realised.pnl, opened: only(outcome, opened.shares) };
+  }
+
+  /** Of one share, by the result or the newest match; undefined without either. */
+  #priceOf(
+    { condition, outcome }: { condition: string; outcome: 0 | 1 },
+    txHash: string,
+  ): bigint | undefined {
+    const { matches, resolution } = this.marketOf(condition);
+    const atOnce = this.decidedAtOnce.get(condition);
+    const payouts = resolution?.payouts ?? (atOnce?.txHash === txHash ? atOnce.payouts : undefined);
+    if (payouts !== undefined) {
+      const first = (1_000_000n * (payouts[0] ?? 0n)) / sumOf(payouts);
+      return outcome === 0 ? first : 1_000_000n - first;
+    }
+    return matches.some(hasPrice) ? this.markOf(condition)[outcome] : undefined;
+  }
+
   /** Shares that leave, and come to the counterparty if that is a wallet. */
   #transfer(of: Of, by: readonly [bigint, bigint], to: string, isWallet: boolean) {
     const receiver = { ...of, trader: to };
@@ -263,7 +311,8 @@ export class Books {
     const { resolution } = this.marketOf(condition);
     if (resolution !== undefined) {
       const [first = 0n, second = 0n] = resolution.payouts;
-      return (by[0] * first) / (first + second) + (by[1] * second) / (first + second);
+      const total = sumOf(resolution.payouts);
+      return (by[0] * first) / total + (by[1] * second) / total;
     }
     const mark = this.markOf(condition);
     return worth(by[0], 0, mark) + worth(by[1], 1, mark);

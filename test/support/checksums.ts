@@ -43,7 +43,7 @@ const CHECKSUMS = {
   trader_activity: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, first_trade_at,
       last_trade_at, fills))) AS hash FROM trader_activity FINAL`,
   resolutions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, payout_0,
-      payout_1, resolved_at))) AS hash FROM resolutions FINAL`,
+      payout_1, parts_0, parts_1, resolved_at))) AS hash FROM resolutions FINAL`,
   // Only traded markets, because a market that closed before the service started and was never traded
   // is not requested.
   markets: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, market_id, question,

@@ -165,6 +165,7 @@ export async function startLife(
   let next = Number(new TextDecoder().decode((await kv.get('test_next'))?.value)) || 0;
   if (next === 0) next = (await network.number('finalized')) + 1;
   const live = new PendingFeed({
+    marketOf: (conditionId) => conditionId,
     heldBlock: next - 1,
     ...{ rpc, chain: CHAIN, metadata, feed, operators, pending, metrics, logger, signal },
     onMissed: () => subscription.missed(),

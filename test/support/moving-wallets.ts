@@ -505,6 +505,11 @@ export class MovingWallets {
   }
 }
 
+/** The ids of an ordinary market. */
+export function conditionIdOf(questionId: Hex): Question {
+  return questionOf(ORACLE, questionId, PUSD, undefined);
+}
+
 /** Shares on the chain. */
 export async function balancesOf(
   devnet: StillDevnet,

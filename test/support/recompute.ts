@@ -4,13 +4,20 @@
  * the project's decoder, classifier or fold: two implementations that agree to the micro-unit.
  */
 import {
+  BINARY_MODULE,
+  COMBINATORIAL_MODULE,
   CONDITIONAL_TOKENS,
   EXCHANGE,
+  EXCHANGE_V3,
   LOGGING_ADAPTER,
   NEG_RISK_ADAPTER,
   NEG_RISK_EXCHANGE,
+  NEG_RISK_MODULE,
+  POSITION_MANAGER,
+  POSITION_REDEEMER,
   PUSD,
   REDEEMER,
+  ROUTER,
   SILENT_ADAPTER,
   VAULT,
   WRAPPED_COLLATERAL,
@@ -38,24 +45,33 @@ import { rpc } from './service.ts';
 import {
   type Conversion,
   type Movement,
+  type Restructuring,
   type Roles,
   SHARE_TOPICS,
   ShareMoves,
   type Token,
   type Transaction,
 } from './share-moves.ts';
+import { v2Results } from './v2-account.ts';
 
 const TRANSFER = '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef';
 
 const ROLES: Roles = {
   tokens: CONDITIONAL_TOKENS.toLowerCase(),
-  exchanges: lowerCase(EXCHANGE, NEG_RISK_EXCHANGE, WRAPPED_EXCHANGE),
+  exchanges: lowerCase(EXCHANGE, NEG_RISK_EXCHANGE, WRAPPED_EXCHANGE, EXCHANGE_V3),
+  v2: {
+    manager: POSITION_MANAGER.toLowerCase(),
+    modules: lowerCase(BINARY_MODULE, NEG_RISK_MODULE, COMBINATORIAL_MODULE),
+  },
   negRisk: {
     adapter: NEG_RISK_ADAPTER.toLowerCase(),
     burn: '0xa5ef39c3d3e10d0b270233af41cac69796b12966',
     vault: VAULT.toLowerCase(),
   },
-  others: lowerCase(SILENT_ADAPTER, LOGGING_ADAPTER, REDEEMER, WRAPPED_COLLATERAL),
+  others: lowerCase(
+    ...[SILENT_ADAPTER, LOGGING_ADAPTER, REDEEMER, WRAPPED_COLLATERAL],
+    ...[ROUTER, POSITION_REDEEMER],
+  ),
 };
 
 function lowerCase(...addresses: readonly string[]): string[] {
@@ -90,18 +106,22 @@ type BalanceAt = { readonly block: number; readonly balance: bigint };
 /** What happened at a place of the chain. Fills come before movements of the same log. */
 type Step = { readonly block: number; readonly log: number } & (
   | { readonly fact: Fact }
-  | { readonly movement: Movement | Conversion }
+  | { readonly movement: Movement | Conversion | Restructuring }
 );
 
-/** `tokens` maps a token id to its condition and outcome: the only fact that logs do not carry. */
+/**
+ * `tokens` maps a token id to its condition and outcome: the only fact that logs do not carry. `aliases` has the older markets
+ * of conditions that continue one.
+ */
 export async function recompute(
   rpcUrl: string,
   tokens: ReadonlyMap<string, Token>,
+  aliases: ReadonlyMap<string, string> = new Map(),
 ): Promise<Chain> {
   const timeOf = blockTimes(rpcUrl);
   const head = await blockNumber(rpcUrl, 'latest');
   const books = new Books();
-  const { steps, shares } = await stepsOf(rpcUrl, head, tokens);
+  const { steps, shares } = await stepsOf(rpcUrl, head, tokens, aliases, books);
   const pnlHours: Chain['pnlHours'][number][] = [];
   let lastFillBlock = 0;
   let end = 0;
@@ -149,8 +169,15 @@ function bookMatch(
 }
 
 /** All matches, resolutions and movements in chain order, and the balances that the transfers leave. */
-async function stepsOf(rpcUrl: string, head: number, tokens: ReadonlyMap<string, Token>) {
-  const facts = await chainFacts(rpcUrl, 0, head);
+async function stepsOf(
+  rpcUrl: string,
+  head: number,
+  tokens: ReadonlyMap<string, Token>,
+  aliases: ReadonlyMap<string, string>,
+  { decidedAtOnce }: Books,
+) {
+  const logged = await chainFacts(rpcUrl, 0, head);
+  const facts = [...logged, ...(await v2Results(rpcUrl, head, logged, aliases, decidedAtOnce))];
   const factsIn = new Map<string, Fact[]>();
   for (const fact of facts) at(factsIn, fact.txHash, () => []).push(fact);
   const logsIn = new Map<string, ChainLog[]>();

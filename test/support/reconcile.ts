@@ -23,6 +23,7 @@ export async function recomputed(
   rpcUrl: string,
   gammaUrl: string,
   unlisted: ReadonlyMap<string, Token> = new Map(),
+  aliases: ReadonlyMap<string, string> = new Map(),
 ): Promise<{ readonly chain: Chain; readonly markets: readonly GammaMarket[] }> {
   const markets = await gammaMarkets(gammaUrl);
   const listed = new Map(
@@ -34,7 +35,7 @@ export async function recomputed(
     ),
   );
   const tokens = new Map([...listed, ...unlisted]);
-  return { chain: await recompute(rpcUrl, tokens), markets };
+  return { chain: await recompute(rpcUrl, tokens, aliases), markets };
 }
 
 /** Everything below: sums, positions, PnL by hour, marks, totals, candles, trades and holders. */

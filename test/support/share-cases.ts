@@ -20,10 +20,9 @@ export const { names, ids } = fixture as {
   names: Record<string, Hex>;
   ids: Record<string, string>;
 };
-/** Those of the contracts that the service reads. */
-export const cases = (fixture.cases as unknown as readonly Case[]).filter(
-  ({ id }) => !/^v[23]-/.test(id),
-);
+export const cases = fixture.cases as unknown as readonly Case[];
+/** Whether a transaction is of protocol version 2. */
+export const isOfV2 = ({ id }: Case): boolean => /^v[23]-/.test(id);
 export const of = (name: string): Hex => names[name] as Hex;
 
 const EVENTS: Record<string, string> = {
@@ -48,6 +47,13 @@ const EVENTS: Record<string, string> = {
   PositionsRedeemed:
     'address indexed initiator, bytes32 indexed conditionId, uint256[] amounts, uint256 payout',
   BinaryRedemption: 'address indexed from, bytes32 indexed conditionId, uint256 payout',
+  PositionsSplit:
+    'address indexed initiator, bytes31 indexed conditionId, address indexed yesTo, address noTo, uint256 amount',
+  PositionsMerged:
+    'address indexed initiator, bytes31 indexed conditionId, address indexed to, uint256 amount',
+  PositionRedeemed:
+    'address indexed initiator, uint256 indexed positionId, address indexed to, uint256 amount, uint256 payout',
+  Redemption: 'address indexed from, uint256 indexed positionId, uint256 payout',
   FeeCharged: 'address indexed receiver, uint256 amount',
   OrderFilled:
     'bytes32 indexed orderHash, address indexed maker, address indexed taker, uint8 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled, uint256 fee, bytes32 builder, bytes32 metadata',
@@ -62,6 +68,7 @@ function encoded(type: string, value: Value): unknown {
   const named = typeof value === 'string' ? (names[value] ?? ids[value]) : undefined;
   const plain = named ?? value;
   if (type === 'address') return plain === 0 ? of('ZERO') : plain;
+  if (type === 'bytes31') return String(plain).slice(0, -2);
   if (type === 'bytes32')
     return `0x${BigInt(plain as string)
       .toString(16)

@@ -6,6 +6,7 @@
 import { encodePacked, keccak256, numberToHex } from 'viem';
 import { addressOf, type ChainLog, words } from '../release/faults/chain-facts.ts';
 import { at } from './at.ts';
+import { nextOf, V2_TOPICS } from './v2-account.ts';
 import { only } from './wallet-ledger.ts';
 
 const TOPICS = {
@@ -17,7 +18,7 @@ const TOPICS = {
   marketPrepared: '0xf059ab16d1ca60e123eab60e3c02b68faf060347c701a5d14885a8e1def7b3a8',
   convert: '0xb03d19dddbc72a87e735ff0ea3b57bef133ebe44e1894284916a84044deb367e',
 } as const;
-export const SHARE_TOPICS: readonly string[] = Object.values(TOPICS);
+export const SHARE_TOPICS: readonly string[] = [...Object.values(TOPICS), ...V2_TOPICS];
 
 /** The contracts that hold or move shares for others; never a wallet. Lower case. */
 export type Roles = {
@@ -26,6 +27,8 @@ export type Roles = {
   readonly exchanges: readonly string[];
   /** The adapter of negative-risk markets, if there is one, and where it leaves converted shares and its fees. */
   readonly negRisk?: { readonly adapter: string; readonly burn: string; readonly vault: string };
+  /** Protocol version 2. */
+  readonly v2?: { readonly manager: string; readonly modules: readonly string[] };
   /** Adapters and redeemers. */
   readonly others: readonly string[];
 };
@@ -56,6 +59,19 @@ export type Conversion = Place & {
   readonly out: bigint;
   /** In the order of the questions. */
   readonly questions: readonly { readonly condition: string; readonly isGiven: boolean }[];
+};
+
+/** Shares of some markets of protocol version 2 became shares of others, and money. */
+export type Restructuring = Place & {
+  readonly reason: 'restructure';
+  readonly wallet: string;
+  /** Paid to the wallet. */
+  readonly cash: bigint;
+  readonly pieces: readonly {
+    readonly condition: string;
+    readonly outcome: 0 | 1;
+    readonly shares: bigint;
+  }[];
 };
 
 type Fill = {
@@ -105,6 +121,7 @@ export class ShareMoves {
       ...roles.exchanges,
       ...roles.others,
       ...Object.values(negRisk ?? {}),
+      ...(roles.v2 === undefined ? [] : [roles.v2.manager, ...roles.v2.modules]),
     ];
     this.#contracts = new Set([ZERO, ...all]);
     this.#roles = roles;
@@ -118,13 +135,15 @@ export class ShareMoves {
   /** All moves of a transaction, without those that move nothing. */
   movesOf({ logs }: Transaction): readonly Move[] {
     return logs
-      .filter(({ address }) => address.toLowerCase() === this.#roles.tokens)
+      .filter(({ address }) =>
+        [this.#roles.tokens, this.#roles.v2?.manager].includes(address.toLowerCase()),
+      )
       .flatMap(movesOf)
       .filter(({ from, to, amount }) => amount > 0n && from !== to);
   }
 
   /** In the order of their places. */
-  explain(transaction: Transaction): readonly (Movement | Conversion)[] {
+  explain(transaction: Transaction): readonly (Movement | Conversion | Restructuring)[] {
     const { block, txHash, matches } = transaction;
     for (const { topics, data } of transaction.logs) {
       const [kind, market = ''] = topics;
@@ -136,11 +155,12 @@ export class ShareMoves {
       return { block, txHash, log: match?.last ?? log };
     };
     const free = new Set(all.filter(({ operator }) => !this.#roles.exchanges.includes(operator)));
+    const ofV2 = this.#ofV2(transaction, free, placed);
     const conversions = this.#conversions(transaction, free, placed);
     const named = [...free].flatMap((move) => this.#named(move, transaction, placed));
     const movements = [...merged(named)];
-    const rest = this.#rest(transaction, all, [...conversions, ...movements], placed);
-    return [...conversions, ...movements, ...rest].toSorted((a, b) => a.log - b.log);
+    const rest = this.#rest(transaction, all, [...ofV2, ...conversions, ...movements], placed);
+    return [...ofV2, ...conversions, ...movements, ...rest].toSorted((a, b) => a.log - b.log);
   }
 
   /** The movement that one move is part of, with the event that names it. */
@@ -162,6 +182,45 @@ export class ShareMoves {
     if (event === undefined) return [];
     const { reason, paid, log } = event;
     return [{ group: `${log} ${wallet}`, movement: { ...base, reason, counterparty: '', paid } }];
+  }
+
+  /** What modules of protocol version 2 did. Takes its moves out of `free`. */
+  #ofV2(
+    { logs }: Transaction,
+    free: Set<Move>,
+    placed: (log: number) => Place,
+  ): readonly (Movement | Restructuring)[] {
+    const parts: Part[] = [];
+    const restructured = new Map<string, Restructuring>();
+    for (const move of [...free]) {
+      const [gives, gets] = [this.isWallet(move.from), this.isWallet(move.to)];
+      const token = this.#tokens.get(move.token);
+      if (gives === gets || token === undefined) continue;
+      const other = gives ? move.to : move.from;
+      const module = other === ZERO ? move.operator : other;
+      if (!this.#roles.v2?.modules.includes(module)) continue;
+      const event = nextOf(logs, module, move.log);
+      if (event === undefined) continue;
+      free.delete(move);
+      const { reason, paid, log } = event;
+      // The same shares come back in another contract.
+      if (reason === 'migrate') continue;
+      const { condition, outcome } = token;
+      const wallet = gives ? move.from : move.to;
+      const shares = gives ? -move.amount : move.amount;
+      const group = `${log} ${wallet}`;
+      if (reason === 'convert') {
+        const base = { ...placed(move.log), reason: 'restructure', wallet, cash: paid } as const;
+        const known = restructured.get(group) ?? { ...base, pieces: [] };
+        const pieces = [...known.pieces, { condition, outcome, shares }];
+        restructured.set(group, { ...known, pieces });
+      } else {
+        const change = only(outcome, shares);
+        const movement = { ...placed(move.log), reason, wallet, condition, change, paid };
+        parts.push({ group, movement: { ...movement, counterparty: '' } });
+      }
+    }
+    return [...merged(parts), ...restructured.values()];
   }
 
   /** Takes the moves of conversions out of `free`. */
@@ -235,7 +294,7 @@ export class ShareMoves {
   #rest(
     { fills, matches, ...transaction }: Transaction,
     moves: readonly Move[],
-    found: readonly (Movement | Conversion)[],
+    found: readonly (Movement | Conversion | Restructuring)[],
     placed: (log: number) => Place,
   ): readonly Movement[] {
     const rest = new Map<string, bigint>();
@@ -291,7 +350,15 @@ export class ShareMoves {
 }
 
 /** What a movement changes, for each wallet and market. */
-export function changesOf(one: Movement | Conversion) {
+export function changesOf(one: Movement | Conversion | Restructuring) {
+  if (one.reason === 'restructure')
+    return one.pieces.map(({ condition, outcome, shares }) => ({
+      ...{
+        wallet: one.wallet,
+        condition,
+        change: only(outcome, shares) as readonly [bigint, bigint],
+      },
+    }));
   if (one.reason !== 'convert') {
     const { wallet, condition, change, counterparty } = one;
     const own = { wallet, condition, change };

@@ -13,7 +13,7 @@ const ONE = `0x${'1'.repeat(40)}`;
 const TWO = `0x${'2'.repeat(40)}`;
 
 describe('chainOf', () => {
-  test('knows Polygon: three exchanges of version 2, ConditionalTokens, pUSD', () => {
+  test('knows Polygon: three exchanges of version 2, one of version 3, ConditionalTokens, pUSD', () => {
     const chain = chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' }));
     expect(chain).toMatchObject({
       id: 137,
@@ -24,30 +24,45 @@ describe('chainOf', () => {
       '0xe111180000d2663c0091e4f400237545b87b996b',
       '0xe2222d279d744050d28e00520010520000310f59',
       '0xe2222d002000ba0053cef3375333610f64600036',
+      COMBOS.toLowerCase(),
     ]);
   });
 
   test.each(['polygon', 'devnet'])('all addresses of %s are of 20 bytes in lower case', (name) => {
     const chain = chainOf(readConfig(IngestConfig, { CHAIN: name }));
     const { shares } = chain;
-    const own = Object.values(shares ?? {}).flatMap((one) =>
+    const { v2, ...others } = shares ?? {};
+    const own = Object.values({ ...others, ...v2 }).flatMap((one) =>
       typeof one === 'string' ? [one] : [...one],
     );
-    const all = [...own, ...watchedAddresses(chain), ...chain.exchanges.values(), chain.collateral];
+    const collaterals = [...chain.exchanges.values()].filter((ids) => ids !== 'v3');
+    const all = [...own, ...watchedAddresses(chain), ...collaterals, chain.collateral];
     expect(own.length).toBeGreaterThan(10);
     expect(all.filter((address) => !/^0x[0-9a-f]{40}$/.test(address))).toEqual([]);
   });
 
-  test('versions 1 and 3 never match by address, topic or configuration', () => {
+  test('version 1 never matches by address, topic or configuration', () => {
     const watched = watchedAddresses(chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' })));
-    for (const address of [V1_EXCHANGE, V1_NEG_RISK, COMBOS]) {
+    for (const address of [V1_EXCHANGE, V1_NEG_RISK]) {
       expect(watched).not.toContain(address.toLowerCase());
       const config = readConfig(IngestConfig, { CHAIN: 'polygon', EXCHANGES: `${address}:${ONE}` });
-      expect(() => chainOf(config)).toThrow(/version [13] .*not supported/);
+      expect(() => chainOf(config)).toThrow(/version 1 .*not supported/);
     }
     expect(ORDER_FILLED).toMatch(/^0xd543adfd/);
     // The same event names of version 1.
     expect(WATCHED_TOPICS.some((topic) => /^0x(d0a08e8c|63bf4d16)/.test(topic))).toBe(false);
+  });
+
+  test('version 3 needs movements, and has no collateral', () => {
+    const polygon = (given: Record<string, string>) =>
+      chainOf(readConfig(IngestConfig, { CHAIN: 'polygon', ...given }));
+    const v3 = `${COMBOS}:v3`;
+    expect([...polygon({ EXCHANGES: v3 }).exchanges]).toEqual([[COMBOS.toLowerCase(), 'v3']]);
+    expect(() => polygon({ EXCHANGES: v3, MOVEMENTS: 'off' })).toThrow(/needs MOVEMENTS=on/);
+    expect(() => polygon({ EXCHANGES: `${COMBOS}:${ONE}` })).toThrow(/write 0x\w+:v3/);
+    expect([...polygon({ MOVEMENTS: 'off' }).exchanges.values()]).not.toContain('v3');
+    expect(polygon({ EXCHANGES: `${ONE}:${TWO}` }).shares?.v2).toBeUndefined();
+    expect(polygon({}).shares?.v2?.modules.size).toBe(3);
   });
 
   test('a new exchange can be configured', () => {

@@ -1,9 +1,16 @@
 import fc from 'fast-check';
+import { type Hex, pad } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { AMOUNT_MAX } from '../../ingest/contract.ts';
 import { chainOf } from '../../ingest/events/chains.ts';
-import { canLog, decodeLogs, finalLogFilter, WATCHED_TOPICS } from '../../ingest/events/decode.ts';
+import {
+  canLog,
+  decodeLogs,
+  finalLogFilter,
+  WATCHED_TOPICS,
+  watchedContracts,
+} from '../../ingest/events/decode.ts';
 import { type ChainLog, DecodeError, type RefusalReason } from '../../ingest/events/log.ts';
 import { decodeOrderFilled } from '../../ingest/events/match.ts';
 import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
@@ -21,12 +28,16 @@ const reasons = (logs: readonly ChainLog[]): RefusalReason[] =>
 describe('the topics of the V2 events', () => {
   test('are those of the deployed contracts', () => {
     expect(WATCHED_TOPICS).toEqual([
-      // OrderFilled, OrdersMatched, ConditionResolution, NewOperator, RemovedOperator
+      // OrderFilled, OrdersMatched, ConditionResolution, NewOperator, RemovedOperator, RolesUpdated, and of modules
+      // ConditionResolved, MigrationResolved
       '0xd543adfd945773f1a62f74f0ee55a5e3b9b1a28262980ba90b1a89f2ea84d8ee',
       '0x174b3811690657c217184f89418266767c87e4805d09680c39fc9c031c0cab7c',
       '0xb44d84d3289691f71497564b85d4233648d9dbae8cbdbb4329f301c3a0185894',
       '0xf1e04d73c4304b5ff164f9d10c7473e2a1593b740674a6107975e2a7001c1e5c',
       '0xf7262ed0443cc211121ceb1a80d69004f319245615a7488f951f1437fd91642c',
+      '0x715ad5ce61fc9595c7b415289d59cf203f23a94fa06f04af7e489a0a76e1fe26',
+      '0xe560c1a2847d4cf2e66de11fe592605556989449f38cc3ab96e2e287daa68caa',
+      '0xf87100968b0fe70751acf87590ffac515231c5b999cba36e6820c7d312dcc8af',
     ]);
   });
 
@@ -34,6 +45,22 @@ describe('the topics of the V2 events', () => {
     const topic = '0x55bb3cade9d43b798a4fe5ffdd05024b2d7870df53920673bfc7e68047cd0ab1';
     expect(reasons([{ ...makerFilled, topics: [topic] }])).toEqual([]);
   });
+});
+
+test('a module that is not known is refused, and one that is removed', () => {
+  const manager = '0x006f54f7f9a22e0000cc2ab60031000000ae9fef';
+  const [known, unknown] = ['0x1000008dd9001b968442c1000017eae6e0da00ba', `0x${'4'.repeat(40)}`];
+  const added = '0xa7839c29a2c3fc5208115d9be22d20b2a981203a3428218dd76c76d690254499';
+  const removed = '0x854cff40228579f66eb3dd26b84ef9d8bb9f43b2a6a03495f29fae9b2827d987';
+  expect(finalLogFilter(CHAIN).topics).toEqual(expect.arrayContaining([added, removed]));
+  const messages = (topic: Hex, module: string) =>
+    decodeLogs(
+      [{ ...makerFilled, address: manager, topics: [topic, pad('0x4'), pad(module as Hex)] }],
+      watchedContracts(CHAIN),
+    ).refused.map(({ error }) => error.message);
+  expect(messages(added, known ?? '')).toEqual([]);
+  expect(messages(added, unknown ?? '')).toEqual([`upgraded: ${manager}: module ${unknown}`]);
+  expect(messages(removed, known ?? '')).toEqual([`upgraded: ${manager}: module ${known}`]);
 });
 
 test('an upgrade of a contract is refused, so that somebody looks at it', () => {

@@ -1,5 +1,6 @@
 /** The client of the metadata API over real HTTP, with the quirks and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { structuredTokens } from '../../ingest/events/structured-ids.ts';
 import { Gamma, parseListing } from '../../ingest/metadata/gamma.ts';
 import { GammaError, type GammaOptions } from '../../ingest/metadata/gamma-http.ts';
 import {
@@ -160,14 +161,37 @@ describe('listings', () => {
     ]);
   });
 
-  test('logs once that a market of Protocol V2 is skipped', async () => {
+  test('a market of protocol version 2 has the condition that its position ids say', async () => {
+    const conditionId = '0x01c6acdcead0fa5899a040a9f8a0bdc90d000100000000000000000089000000';
+    const tokens = structuredTokens(conditionId);
+    const raw = { id: 6, conditionId: '', question: 'Q', outcomes: ['Yes', 'No'], version: 'v2' };
+    for (const positionIds of [tokens, JSON.stringify(tokens)]) {
+      fake.list({ conditionId, raw: { ...raw, positionIds } });
+      const found = await connect().listings([conditionId]);
+      expect(found.get(conditionId)).toMatchObject({
+        conditionId,
+        question: 'Q',
+        tokenIds: tokens,
+      });
+    }
+  });
+
+  test('a market that continues an older one keeps the ids of that one', async () => {
+    const [one] = [condition(1)];
+    const ids = { clobTokenIds: derived(one), positionIds: ['1', '2'], version: 'v2' };
+    fake.list({ conditionId: one, raw: { id: 6, conditionId: one, ...ids } });
+    const found = await connect().listings([one]);
+    expect(found.get(one)?.tokenIds).toEqual(derived(one));
+  });
+
+  test('logs once that a market of protocol version 2 with unknown ids is skipped', async () => {
     const raw = { id: 6, conditionId: condition(1), version: 'v2', positionIds: ['1', '2'] };
     fake.list({ conditionId: condition(1), raw });
     const { logger, lines } = recorder();
     const gamma = connect({ logger });
     for (let i = 0; i < 2; i++) expect((await gamma.listings([condition(1)])).size).toBe(0);
     expect(lines.map(({ msg, id }) => [msg, id])).toEqual([
-      ['skipping a market of Protocol V2', 6],
+      ['skipping a market of protocol version 2 with unknown ids', 6],
     ]);
     expect(gamma.leftOut).toBe(1);
   });

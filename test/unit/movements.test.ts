@@ -2,6 +2,7 @@
 import type { Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { MATCH } from '../../ingest/events/match.ts';
+import { KnownMarkets } from '../../ingest/events/shares/known-markets.ts';
 import { movementsOf, type TokenPlace } from '../../ingest/events/shares/movements.ts';
 import { readShareLogs, type ShareContracts } from '../../ingest/events/shares/share-logs.ts';
 import { positionIds } from '../../ingest/events/token-ids.ts';
@@ -18,6 +19,7 @@ const CONTRACTS: ShareContracts = {
   redeemers: new Set([of('AR2'), of('AR3')]),
   burn: of('BURN'),
   others: new Set([of('WCOL'), of('VAULT')]),
+  v2: { positionManager: of('PM'), modules: new Set([of('BIN'), of('NRM'), of('CMB')]) },
 };
 const PLACES = new Map<string, TokenPlace>();
 for (const [condition, [first, second]] of Object.entries({
@@ -52,9 +54,9 @@ describe('the movements of a transaction', () => {
         )
         .flatMap((log) => reader.read(log) ?? []);
       const fills = matches.flatMap((match) => match.fills);
-      const found = movementsOf(readShareLogs(logs, CONTRACTS), fills, CONTRACTS, (token) =>
-        PLACES.get(token),
-      );
+      const known = new KnownMarkets();
+      const placeOf = (token: string) => PLACES.get(token) ?? known.placeOf(token);
+      const found = movementsOf(readShareLogs(logs, CONTRACTS), fills, CONTRACTS, placeOf);
       const shown = found.map(({ kind, trader, conditionId, change, counterparty }) => [
         kind,
         trader,

@@ -37,7 +37,13 @@ function sample(answer: (owner: Hex, tokenId: bigint, block: number) => bigint |
         });
       },
     },
-    ...{ conditionalTokens: wallet(8), known, coveredFrom: 5, logger: silent },
+    ...{
+      conditionalTokens: wallet(8),
+      positionManager: undefined,
+      known,
+      coveredFrom: 5,
+      logger: silent,
+    },
     signal: abort.signal,
     onBalances: async (balances) => void published.push(balances),
     roundMs: 5,

@@ -57,7 +57,9 @@ export class ShareAlarms {
       const token = fills.find(({ tokenId }) => this.#placeOf(tokenId) === undefined)?.tokenId;
       if (token !== undefined) alarms.push({ txHash, logIndex, error: foreign(token) });
     }
-    for (const [txHash, { moves }] of shares) {
+    for (const [txHash, { moves, v2 }] of shares) {
+      for (const { logIndex, tokenId } of v2?.foreign ?? [])
+        alarms.push({ txHash, logIndex, error: foreign(tokenId) });
       for (const move of moves) {
         const error = this.#errorOf(move);
         const isKnown =

@@ -9,14 +9,19 @@ import type {
   LedgerMarket,
   Match,
   Movement,
+  Resolution,
   TradingEvent,
 } from '../../contract.ts';
+import { isStructured } from '../structured-ids.ts';
 import { positionIds } from '../token-ids.ts';
 import { type ShareAlarm, ShareAlarms } from './alarms.ts';
+import { comboParts, comboPayouts, type Leg } from './combos.ts';
 import { conversionValues } from './conversion.ts';
 import { KnownMarkets } from './known-markets.ts';
 import { type Moved, movementsOf } from './movements.ts';
+import { valuesOf } from './restructuring.ts';
 import type { Conversion, ShareContracts, ShareLogs } from './share-logs.ts';
+import type { Restructured } from './v2-logs.ts';
 
 /** The decoded logs of a final block. */
 export type DecodedBlock = {
@@ -30,21 +35,22 @@ export type DecodedBlock = {
 };
 
 type ByMarket = ReadonlyMap<string, bigint>;
+type Values = Map<Conversion | Restructured, ByMarket>;
 const ONE = 1_000_000n;
 const FEE_DENOMINATOR = 10_000n;
 const NO_LOGS: ShareLogs = { moves: [], named: [], conditions: [] };
 
 export class BlockMovements {
   readonly #contracts: ShareContracts;
-  /** By exchange, the token in the ids of its shares. */
-  readonly #collaterals: ReadonlyMap<string, Hex>;
+  /** By exchange, the token in the ids of its shares, unless they are structured. */
+  readonly #collaterals: ReadonlyMap<string, Hex | 'v3'>;
   readonly #known: KnownMarkets;
   readonly #alarms: ShareAlarms;
 
   /** `known` is what was learnt from the blocks before. */
   constructor(
     contracts: ShareContracts,
-    collaterals: ReadonlyMap<string, Hex>,
+    collaterals: ReadonlyMap<string, Hex | 'v3'>,
     known = new KnownMarkets(),
   ) {
     this.#contracts = contracts;
@@ -74,25 +80,33 @@ export class BlockMovements {
   /** All events of the next block, in log order. */
   complete({ blockNumber, blockTime, events, shares }: DecodedBlock): readonly LedgerEvent[] {
     const complete: LedgerEvent[] = [];
-    const learn = (event: LedgerEvent) => {
+    let results = new Map<number, number>();
+    const learn = (given: LedgerEvent) => {
+      const event = given.kind === 'resolution' ? numbered(given, results) : given;
       this.#known.learn(event);
       complete.push(event);
+      for (const result of this.#comboResults(event)) learn(result);
     };
-    for (const [txHash, { own, logs }] of byTransaction(events, shares)) {
+    for (const [txHash, { own: logged, logs }] of byTransaction(events, shares)) {
       const at = { blockNumber, blockTime, txHash };
-      this.#learnMarkets(own, logs, (market) => learn({ kind: 'market', ...at, ...market }));
+      this.#learnMarkets(logged, logs, (market) => learn({ kind: 'market', ...at, ...market }));
+      results = new Map();
+      const own = logged.map((event) => this.inMarket(event));
+      const derived = this.#derivedResults(logs, own).map((one) => ({
+        ...({ kind: 'resolution', ...at, ...one } as const),
+      }));
       const fills = own.flatMap((event) => (event.kind === 'match' ? event.fills : []));
       const placeOf = (token: string) => this.#known.placeOf(token);
       const moved = movementsOf(logs, fills, this.#contracts, placeOf).map((one) => ({
         ...one,
         logIndex: this.#placed(one.logIndex, own, logs),
       }));
-      const values = new Map<Conversion, ByMarket>();
+      const values: Values = new Map();
       const parts = new Map<number, number>();
       // A match comes before the movements that were placed after it.
-      for (const next of inLogOrder<TradingEvent | Moved>([...own, ...moved])) {
+      for (const next of inLogOrder<TradingEvent | Moved>([...own, ...derived, ...moved])) {
         if (!('change' in next)) {
-          learn(next);
+          if (!this.#isRepeated(next)) learn(next);
           continue;
         }
         const part = parts.get(next.logIndex) ?? 0;
@@ -101,6 +115,58 @@ export class BlockMovements {
       }
     }
     return inLogOrder(complete);
+  }
+
+  /** The event with the id of its market, which a condition of protocol version 2 may continue. */
+  inMarket<Event extends TradingEvent>(event: Event): Event {
+    const conditionId = this.#known.marketOf(event.conditionId);
+    return conditionId === event.conditionId ? event : { ...event, conditionId };
+  }
+
+  /** Several logs tell the result of a condition of protocol version 2. */
+  #isRepeated(event: TradingEvent): boolean {
+    const { payouts, continuedBy } = this.#known.find(event.conditionId) ?? {};
+    const isV2 = continuedBy !== undefined || isStructured(event.conditionId);
+    return event.kind === 'resolution' && isV2 && payouts !== undefined;
+  }
+
+  /** Results that follow from others of their event. A market that was continued has one of its own. */
+  #derivedResults({ v2 }: ShareLogs, own: readonly TradingEvent[]) {
+    const logged = new Set(
+      own.flatMap((one) => (one.kind === 'resolution' ? one.conditionId : [])),
+    );
+    return (v2?.derived ?? []).flatMap(({ conditionIds, payouts, logIndex }) =>
+      conditionIds
+        .filter((id) => this.#known.marketOf(id) === id && !logged.has(id))
+        .map((conditionId) => ({
+          ...{ conditionId, logIndex, payouts: [...payouts] as [bigint, bigint] },
+        })),
+    );
+  }
+
+  /** Of the combos whose payout an event decides. */
+  #comboResults(event: LedgerEvent): readonly Resolution[] {
+    const { blockNumber, blockTime, txHash, logIndex, conditionId } = event;
+    const decided =
+      event.kind === 'resolution'
+        ? this.#known.combosOf(conditionId)
+        : event.kind === 'market' && event.legs !== undefined
+          ? [conditionId]
+          : [];
+    return decided.flatMap((combo) => {
+      const { legs = [], payouts } = this.#known.find(combo) ?? {};
+      const parts =
+        payouts === undefined ? comboParts(legs.map((leg) => this.#leg(leg))) : undefined;
+      if (parts === undefined) return [];
+      const at = { blockNumber, blockTime, txHash, logIndex };
+      return [{ kind: 'resolution', ...at, conditionId: combo, ...comboPayouts(parts) }];
+    });
+  }
+
+  #leg(tokenId: string): Leg {
+    const { conditionId = '', outcomeIndex = 0 } = this.#known.placeOf(tokenId) ?? {};
+    const { payouts } = this.#known.find(conditionId) ?? {};
+    return payouts && { paid: payouts[outcomeIndex], total: payouts[0] + payouts[1] };
   }
 
   /**
@@ -124,11 +190,11 @@ export class BlockMovements {
   /** Reports markets whose tokens become known, or turn out to be others than was known. */
   #learnMarkets(
     events: readonly TradingEvent[],
-    { conditions }: ShareLogs,
-    report: (
-      market: Pick<LedgerMarket, 'logIndex' | 'conditionId' | 'collateral' | 'feeBips'>,
-    ) => void,
+    { conditions, v2 }: ShareLogs,
+    report: (market: Omit<LedgerMarket, 'kind' | 'blockNumber' | 'blockTime' | 'txHash'>) => void,
   ): void {
+    for (const { legs, ...market } of v2?.conditions ?? [])
+      report(legs === undefined ? market : { ...market, legs: [...legs] });
     for (const { logIndex, conditionId, collateral, isPrepared, ...fee } of conditions) {
       const known = this.#collateralOf(conditionId);
       // Whoever holds a token may mint shares with it. Only a preparation says whose tokens the exchanges trade.
@@ -151,8 +217,9 @@ export class BlockMovements {
     if (known?.conditionId === conditionId) return this.#collateralOf(conditionId);
     const { collateral, negRiskCollateral } = this.#contracts;
     return [this.#collaterals.get(exchange), collateral, negRiskCollateral].find(
-      (token) =>
+      (token): token is Hex =>
         token !== undefined &&
+        token !== 'v3' &&
         positionIds(token, conditionId).some((id) => id.toString() === fill?.tokenId),
     );
   }
@@ -160,7 +227,7 @@ export class BlockMovements {
   #movement(
     moved: Moved,
     all: readonly Moved[],
-    values: Map<Conversion, ByMarket>,
+    values: Values,
   ): Omit<Movement, 'blockNumber' | 'blockTime' | 'txHash' | 'part'> {
     const { kind: reason, logIndex, conditionId, trader, counterparty, change } = moved;
     return {
@@ -178,10 +245,15 @@ export class BlockMovements {
     return (ONE * payouts[0]) / (payouts[0] + payouts[1]);
   }
 
-  #paid(moved: Moved, all: readonly Moved[], values: Map<Conversion, ByMarket>): bigint {
-    const { kind, change, payout, conversion, conditionId } = moved;
+  #paid(moved: Moved, all: readonly Moved[], values: Values): bigint {
+    const { kind, change, payout, conversion, restructured, conditionId } = moved;
     if (kind === 'split' || kind === 'merge') return -change[0];
     if (kind === 'redeem') return payout ?? 0n;
+    if (restructured !== undefined) {
+      const byMarket = values.get(restructured) ?? this.#restructured(restructured, all);
+      values.set(restructured, byMarket);
+      return byMarket.get(placeKey(moved)) ?? 0n;
+    }
     if (kind !== 'convert' || conversion === undefined) return 0n;
     const parts = all.filter((one) => one.conversion === conversion);
     const out = parts.find((one) => one.change[0] > 0n)?.change[0] ?? this.#paidForEach(conversion);
@@ -199,6 +271,20 @@ export class BlockMovements {
     return out ?? amount - (amount * feeBips) / FEE_DENOMINATOR;
   }
 
+  #restructured(restructured: Restructured, all: readonly Moved[]): ByMarket {
+    const parts = all.filter((one) => one.restructured === restructured);
+    const values = valuesOf(
+      restructured.cash,
+      parts.map(({ conditionId, change: [zero, one] }) => {
+        const mark = this.#markOf(conditionId) ?? undefined;
+        return zero !== 0n
+          ? { shares: zero, price: mark }
+          : { shares: one, price: mark === undefined ? undefined : ONE - mark };
+      }),
+    );
+    return new Map(parts.map((part, at) => [placeKey(part), values[at] ?? 0n]));
+  }
+
   #valuesOf({ questionOf }: Conversion, parts: readonly Moved[], out: bigint): ByMarket {
     const number = ({ conditionId }: Moved) => questionOf(conditionId) ?? 0;
     const ids = parts.toSorted((a, b) => number(a) - number(b)).map((one) => one.conditionId);
@@ -210,6 +296,16 @@ export class BlockMovements {
     return new Map(ids.map((id, index) => [id, values[index] ?? 0n]));
   }
 }
+
+/** `results` counts them by log. */
+function numbered(event: Resolution, results: Map<number, number>): Resolution {
+  const before = results.get(event.logIndex) ?? 0;
+  results.set(event.logIndex, before + 1);
+  return before === 0 ? event : { ...event, part: before };
+}
+
+/** A market, and the outcome that changed. */
+const placeKey = ({ conditionId, change }: Moved) => `${conditionId}:${change[0] === 0n ? 1 : 0}`;
 
 type OfTransaction = { readonly own: TradingEvent[]; readonly logs: ShareLogs };
 
@@ -225,8 +321,10 @@ function byTransaction(
     known.own.push(event);
     found.set(event.txHash, known);
   }
-  const first = ({ own, logs: { moves, named, conditions } }: OfTransaction) =>
-    Math.min(...[own[0], moves[0], named[0], conditions[0]].flatMap((log) => log?.logIndex ?? []));
+  const first = ({ own, logs: { moves, named, conditions, v2 } }: OfTransaction) => {
+    const all = [own, moves, named, conditions, v2?.conditions, v2?.derived, v2?.foreign];
+    return Math.min(...all.flatMap((logs) => logs?.[0]?.logIndex ?? []));
+  };
   return [...found].sort(([, a], [, b]) => first(a) - first(b));
 }
 

@@ -6,6 +6,7 @@
  */
 import type { Hex } from 'viem';
 import type { Hash, LedgerEvent, LedgerMarket, Match, Resolution } from '../../contract.ts';
+import { isStructured, structuredId, structuredTokens } from '../structured-ids.ts';
 import { positionIds } from '../token-ids.ts';
 import type { TokenPlace } from './movements.ts';
 
@@ -23,18 +24,29 @@ export type KnownMarket = {
   readonly payouts: readonly [bigint, bigint] | undefined;
   /** See LedgerMarket; undefined without a fee. */
   readonly feeBips: number | undefined;
+  /** Of a combo: token ids, decimal. */
+  readonly legs?: readonly string[] | undefined;
+  /** The condition of protocol version 2 that continues this market. */
+  readonly continuedBy?: Hash | undefined;
 };
 
 export class KnownMarkets {
   readonly #markets = new Map<string, KnownMarket>();
   /** Condition ids by token. */
   readonly #conditions = new Map<string, Hash>();
+  /** By condition of protocol version 2, the market that it continues. */
+  readonly #continued = new Map<string, Hash>();
+  /** By market, the combos that have it as a leg. */
+  readonly #combos = new Map<string, Set<Hash>>();
 
   constructor(markets: readonly KnownMarket[] = []) {
     for (const market of markets) {
       this.#markets.set(market.conditionId, market);
       this.#place(market);
+      if (market.continuedBy !== undefined)
+        this.#continued.set(market.continuedBy, market.conditionId);
     }
+    for (const { conditionId, legs } of markets) this.#combo(conditionId, legs);
   }
 
   /** All markets. What is learnt later replaces them and does not change them. */
@@ -48,9 +60,42 @@ export class KnownMarkets {
 
   placeOf(tokenId: string): TokenPlace | undefined {
     const conditionId = this.#conditions.get(tokenId);
-    if (conditionId === undefined) return undefined;
-    const isFirst = this.find(conditionId)?.tokens?.ids[0] === tokenId;
-    return { conditionId, outcomeIndex: isFirst ? 0 : 1 };
+    if (conditionId === undefined) return this.#structured(tokenId);
+    const { tokens, continuedBy } = this.find(conditionId) ?? {};
+    return { conditionId, outcomeIndex: tokens?.ids[0] === tokenId ? 0 : 1, continuedBy };
+  }
+
+  #structured(tokenId: string): TokenPlace | undefined {
+    const id = structuredId(tokenId);
+    if (id === undefined) return undefined;
+    const { conditionId, outcomeIndex } = id;
+    const continued = this.#continued.get(conditionId);
+    return continued === undefined
+      ? { conditionId, outcomeIndex }
+      : { conditionId: continued, outcomeIndex, continuedBy: conditionId };
+  }
+
+  /** The market of a condition: another one if this condition of protocol version 2 continues it. */
+  marketOf(conditionId: Hash): Hash {
+    return this.#continued.get(conditionId) ?? conditionId;
+  }
+
+  /** Token ids of both outcomes, by the contract that holds them; undefined where it holds none, or they are unknown. */
+  tokensOf(conditionId: string): {
+    readonly conditionalTokens: readonly [string, string] | undefined;
+    readonly positionManager: readonly [string, string] | undefined;
+  } {
+    const { tokens, continuedBy } = this.find(conditionId) ?? {};
+    const structured = isStructured(conditionId) ? conditionId : continuedBy;
+    return {
+      conditionalTokens: tokens?.ids,
+      positionManager: structured === undefined ? undefined : structuredTokens(structured),
+    };
+  }
+
+  /** Combos that have a leg in this market. */
+  combosOf(conditionId: string): readonly Hash[] {
+    return [...(this.#combos.get(conditionId) ?? [])];
   }
 
   /** Learns from an event of LEDGER. Call it with all of them, in order. */
@@ -60,8 +105,18 @@ export class KnownMarkets {
     else if (event.kind === 'resolution') this.#resolved(event);
   }
 
-  #tokens({ conditionId, collateral, ...fee }: LedgerMarket): void {
+  #tokens({ conditionId, collateral, legs, legacyConditionId, ...fee }: LedgerMarket): void {
     const before = this.find(conditionId);
+    if (legs !== undefined) {
+      this.#set(conditionId, { legs });
+      this.#combo(conditionId, legs);
+    }
+    if (legacyConditionId !== undefined) {
+      this.#set(legacyConditionId, { continuedBy: conditionId });
+      this.#continued.set(conditionId, legacyConditionId);
+      for (const combo of this.combosOf(conditionId)) this.#combo(combo, this.find(combo)?.legs);
+    }
+    if (collateral === undefined) return;
     for (const token of before?.tokens?.ids ?? []) this.#conditions.delete(token);
     const [zero, one] = positionIds(collateral, conditionId);
     const tokens = { collateral, ids: [`${zero}`, `${one}`] } as const;
@@ -86,6 +141,13 @@ export class KnownMarkets {
     const market = { ...(this.find(conditionId) ?? UNKNOWN), ...change, conditionId };
     this.#markets.set(conditionId, market);
     return market;
+  }
+
+  #combo(conditionId: Hash, legs: readonly string[] = []): void {
+    for (const leg of legs) {
+      const market = this.placeOf(leg)?.conditionId ?? '';
+      this.#combos.set(market, (this.#combos.get(market) ?? new Set()).add(conditionId));
+    }
   }
 
   #place({ conditionId, tokens }: KnownMarket): void {

@@ -7,9 +7,10 @@ import type { Hex } from 'viem';
 import type { Hash } from '../../contract.ts';
 import type { Side } from '../log.ts';
 import type { Conversion, Move, Named, ShareContracts, ShareLogs } from './share-logs.ts';
+import type { Restructured } from './v2-logs.ts';
 
 export type Moved = {
-  readonly kind: Named['kind'] | 'transfer' | 'refund' | 'unexplained';
+  readonly kind: Exclude<Named['kind'], 'migrate'> | 'transfer' | 'refund' | 'unexplained';
   /** Of its first transfer. */
   readonly logIndex: number;
   readonly trader: Hex;
@@ -21,9 +22,15 @@ export type Moved = {
   /** Of a redemption, micro-USDC. */
   readonly payout: bigint | undefined;
   readonly conversion: Conversion | undefined;
+  readonly restructured?: Restructured | undefined;
 };
 
-export type TokenPlace = { readonly conditionId: Hash; readonly outcomeIndex: 0 | 1 };
+export type TokenPlace = {
+  readonly conditionId: Hash;
+  readonly outcomeIndex: 0 | 1;
+  /** The condition of protocol version 2 that continues this one. */
+  readonly continuedBy?: Hash | undefined;
+};
 
 /** A fill of the transaction. */
 export type Filled = {
@@ -75,9 +82,16 @@ export function movementsOf(
     } else if (isOut || isIn) {
       const [trader, contract] = isOut ? [from, to] : [to, from];
       const change = { tokenId, shares: isOut ? -shares : shares };
-      const conditionId = placeOf(tokenId)?.conditionId ?? '';
-      const event = nameOf({ ...move, trader, contract, conditionId, isOut }, named, contracts);
-      if (event === undefined) {
+      const { conditionId = '', continuedBy } = placeOf(tokenId) ?? {};
+      const about = named.filter(
+        ({ isAbout }) => isAbout(conditionId) || (continuedBy && isAbout(continuedBy)),
+      );
+      const event = nameOf({ ...move, trader, contract, isOut }, about, contracts);
+      if (event?.kind === 'migrate') {
+        // What leaves ConditionalTokens comes back in the PositionManager, so nothing is left, unless the market is not known.
+        const movement = { kind: 'unexplained', logIndex, trader, counterparty: contract } as const;
+        add(`migrate:${trader}`, change, movement);
+      } else if (event === undefined) {
         add(`${logIndex}`, change, {
           kind: 'unexplained',
           logIndex,
@@ -85,9 +99,11 @@ export function movementsOf(
           counterparty: contract,
         });
       } else {
-        const { kind, payout, conversion } = event;
-        add(`${event.logIndex}:${trader}`, change, {
-          ...{ kind, logIndex, trader, counterparty: '', payout, conversion },
+        const { kind, payout, conversion, restructured } = event;
+        // Each has a value of its own.
+        const outcome = restructured === undefined ? '' : placeOf(tokenId)?.outcomeIndex;
+        add(`${event.logIndex}:${trader}:${outcome}`, change, {
+          ...{ kind, logIndex, trader, counterparty: '', payout, conversion, restructured },
         });
       }
     }
@@ -98,7 +114,10 @@ export function movementsOf(
       : ({ kind: 'unexplained', counterparty: exchange } as const);
     add(`${named.kind}:${trader}`, change, { ...named, logIndex, trader });
   }
-  return [...found.values()].flatMap(inPairs).sort((a, b) => a.logIndex - b.logIndex);
+  return [...found.values()]
+    .filter(({ change }) => change[0] !== 0n || change[1] !== 0n)
+    .flatMap(inPairs)
+    .sort((a, b) => a.logIndex - b.logIndex);
 }
 
 /** Splits and merges change both outcomes by the same amount. What one changed more is not explained by them. */
@@ -122,37 +141,40 @@ const ZERO = '0x0000000000000000000000000000000000000000';
 
 /** Whether an address may be a trader: it is none of the contracts. */
 export function traderTest(contracts: ShareContracts): (address: string) => boolean {
-  const { conditionalTokens, negRiskAdapter, burn } = contracts;
+  const { conditionalTokens, negRiskAdapter, burn, v2 } = contracts;
   const sets = [
     ...[contracts.exchanges, contracts.silentAdapters, contracts.adapters],
-    ...[contracts.redeemers, contracts.others],
+    ...[contracts.redeemers, contracts.others, v2?.modules ?? new Set()],
   ];
-  const single = new Set<string>([ZERO, conditionalTokens, negRiskAdapter, burn]);
+  const single = new Set<string | undefined>([
+    ...[ZERO, conditionalTokens, negRiskAdapter, burn, v2?.positionManager],
+  ]);
   return (address) => !single.has(address) && !sets.some((set) => set.has(address));
 }
 
 /**
  * The event that names a transfer between a trader and a contract: the contract's own one about that trader; for minted and
  * burnt shares that of ConditionalTokens, for converted ones that of the neg-risk adapter. An adapter without events is the
- * caller of the contract behind it, which logs after the adapter took shares and before it hands them over.
+ * caller of the contract behind it, which logs after the adapter took shares and before it hands them over. A module of
+ * protocol version 2 takes shares, mints and burns before it logs, whoever called it. All events are about the shares' market.
  */
 function nameOf(
   move: Move & {
     readonly trader: Hex;
     readonly contract: Hex;
-    readonly conditionId: string;
     readonly isOut: boolean;
   },
-  named: readonly Named[],
-  { conditionalTokens, negRiskAdapter, silentAdapters, burn }: ShareContracts,
+  about: readonly Named[],
+  { conditionalTokens, negRiskAdapter, silentAdapters, burn, v2 }: ShareContracts,
 ): Named | undefined {
-  const { trader, contract, conditionId, isOut, logIndex } = move;
+  const { trader, contract, operator, isOut, logIndex } = move;
   const emitters = new Map([
     [ZERO, conditionalTokens],
     [burn, negRiskAdapter],
   ]);
-  const about = named.filter(({ isAbout }) => isAbout(conditionId));
   const after = (events: readonly Named[]) => events.find((event) => event.logIndex > logIndex);
+  const module = contract === ZERO ? operator : contract;
+  if (v2?.modules.has(module)) return after(about.filter(({ emitter }) => emitter === module));
   const own = about.filter(
     ({ by, emitter }) => by === trader && emitter === (emitters.get(contract) ?? contract),
   );

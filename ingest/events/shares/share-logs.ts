@@ -1,12 +1,24 @@
 /**
- * The logs that tell how outcome shares move: the transfers of ConditionalTokens, which are the truth for balances, and the
- * events that name why they were made. The emitter decides which of them count, because test exchanges and foreign
+ * The logs that tell how outcome shares move: the transfers of ConditionalTokens and, in protocol version 2, of the
+ * PositionManager, which are the truth for balances, and the events that name why they were made. The emitter decides which of them count, because test exchanges and foreign
  * contracts log the same ones. Signatures are those of the deployed contracts.
  */
 import { encodePacked, type Hex, toEventSelector } from 'viem';
 import { keccak256Hex } from '../../../infra/keccak.ts';
 import type { Hash } from '../../contract.ts';
 import { addressOf, addressTopic, type ChainLog, DecodeError } from '../log.ts';
+import { eventOf, structuredId } from '../structured-ids.ts';
+import {
+  isEmpty,
+  MODULE_NAMING,
+  type Restructured,
+  readV2Log,
+  readV2Moves,
+  V2_TOPICS,
+  type V2Logs,
+  type V2Subject,
+} from './v2-logs.ts';
+import { data, list, type ReadWord, topic, word } from './words.ts';
 
 /** The contracts that hold and move shares without being a trader; addresses in lower case. */
 export type ShareContracts = {
@@ -26,6 +38,15 @@ export type ShareContracts = {
   readonly burn: Hex;
   /** The vault that takes the fees of conversions, fee modules, wrapped collateral. */
   readonly others: ReadonlySet<string>;
+  /** Protocol version 2; undefined where it is not deployed. */
+  readonly v2?:
+    | {
+        /** Holds all shares. */
+        readonly positionManager: Hex;
+        /** They mint and burn shares, and pay for them: one for each kind of market. */
+        readonly modules: ReadonlySet<string>;
+      }
+    | undefined;
 };
 
 /** A change of two balances. Not: a transfer of nothing, or to oneself. */
@@ -55,7 +76,8 @@ export type Conversion = {
 
 /** An event that says why shares of some conditions were moved. */
 export type Named = {
-  readonly kind: 'split' | 'merge' | 'redeem' | 'convert';
+  /** `migrate`: shares of a market leave ConditionalTokens and come back in the PositionManager. */
+  readonly kind: 'split' | 'merge' | 'redeem' | 'convert' | 'migrate';
   readonly logIndex: number;
   readonly emitter: Hex;
   /** Who called the emitter: a trader or another contract. */
@@ -64,6 +86,7 @@ export type Named = {
   /** Of a redemption, micro-USDC. */
   readonly payout: bigint | undefined;
   readonly conversion: Conversion | undefined;
+  readonly restructured?: Restructured | undefined;
 };
 
 /** What a log tells about the tokens of a condition: it was prepared, or shares with this collateral exist. */
@@ -81,6 +104,8 @@ export type ShareLogs = {
   readonly moves: readonly Move[];
   readonly named: readonly Named[];
   readonly conditions: readonly Condition[];
+  /** What only protocol version 2 has; undefined without such logs. */
+  readonly v2?: V2Logs | undefined;
 };
 
 const TRANSFER_SINGLE = toEventSelector('TransferSingle(address,address,address,uint256,uint256)');
@@ -94,24 +119,16 @@ const CONDITION_PREPARATION = toEventSelector(
 
 const MARKET_PREPARED = toEventSelector('MarketPrepared(bytes32,address,uint256,bytes)');
 
-type Emitter = 'conditionalTokens' | 'negRiskAdapter' | 'adapter' | 'redeemer';
-
-/** Reads a word of a log: one of its topics, or one of its data. Throws DecodeError. */
-type ReadWord = (log: ChainLog) => Hex;
-const topic =
-  (at: number): ReadWord =>
-  ({ topics }) => {
-    const found = topics[at];
-    if (found === undefined) throw new DecodeError('bad_topics', `no topic ${at}`);
-    return found;
-  };
-const data =
-  (at: number): ReadWord =>
-  (log) =>
-    `0x${digits(log, at)}`;
+type Emitter =
+  | 'conditionalTokens'
+  | 'negRiskAdapter'
+  | 'adapter'
+  | 'redeemer'
+  | 'positionManager'
+  | 'module';
 
 /** Where an event has what it says. Its first indexed argument is the caller. */
-type Naming = {
+export type Naming = {
   readonly kind: Named['kind'];
   readonly payout?: ReadWord;
 } & (
@@ -127,6 +144,7 @@ type Naming = {
       readonly amount: ReadWord;
       readonly out?: ReadWord;
     }
+  | V2Subject
 );
 const CONDITION = { conditionId: topic(2) };
 const OF_TOKENS = { conditionId: topic(3), shares: { collateral: data(0), parent: topic(2) } };
@@ -171,7 +189,12 @@ const NAMING: Readonly<Record<Emitter, Readonly<Record<string, Naming>>>> = {
     'NegRiskRedemption(address,bytes32,uint256)': {
       ...{ kind: 'redeem', ...CONDITION, payout: data(0) },
     },
+    'Redemption(address,uint256,uint256)': {
+      ...{ kind: 'redeem', positionId: topic(2), payout: data(0) },
+    },
   },
+  positionManager: {},
+  module: MODULE_NAMING,
 };
 
 /** By topic0. */
@@ -184,39 +207,40 @@ const BY_TOPIC = {
   negRiskAdapter: namingOf('negRiskAdapter'),
   adapter: namingOf('adapter'),
   redeemer: namingOf('redeemer'),
+  positionManager: namingOf('positionManager'),
+  module: namingOf('module'),
 };
 
 /** Besides the events that name a kind of movement. */
-const BY_CONDITIONAL_TOKENS = new Set<string>([
-  TRANSFER_SINGLE,
-  TRANSFER_BATCH,
-  CONDITION_PREPARATION,
-]);
+const OTHER_TOPICS: Readonly<Record<Emitter, ReadonlySet<string>>> = {
+  conditionalTokens: new Set([TRANSFER_SINGLE, TRANSFER_BATCH, CONDITION_PREPARATION]),
+  negRiskAdapter: new Set([MARKET_PREPARED]),
+  adapter: new Set(),
+  redeemer: new Set(),
+  positionManager: new Set([TRANSFER_SINGLE, TRANSFER_BATCH]),
+  module: V2_TOPICS,
+};
 
 /** topic0 of all logs that say how shares move. */
-export const SHARE_TOPICS: readonly Hex[] = [
-  ...new Set([
-    ...BY_CONDITIONAL_TOKENS,
-    MARKET_PREPARED,
-    ...Object.values(BY_TOPIC).flatMap((own) => [...own.keys()]),
-  ]),
-] as Hex[];
+export function shareTopics({ v2 }: ShareContracts): readonly Hex[] {
+  const topics = (Object.keys(BY_TOPIC) as Emitter[])
+    .filter((emitter) => v2 !== undefined || emitter !== 'module')
+    .flatMap((emitter) => [...OTHER_TOPICS[emitter], ...BY_TOPIC[emitter].keys()]);
+  return [...new Set(topics)] as Hex[];
+}
 
 /** The contracts that log them. */
 export function shareEmitters(contracts: ShareContracts): readonly string[] {
-  const { conditionalTokens, negRiskAdapter, adapters, redeemers } = contracts;
-  return [conditionalTokens, negRiskAdapter, ...adapters, ...redeemers];
+  const { conditionalTokens, negRiskAdapter, adapters, redeemers, v2 } = contracts;
+  const ofV2 = v2 === undefined ? [] : [v2.positionManager, ...v2.modules];
+  return [conditionalTokens, negRiskAdapter, ...adapters, ...redeemers, ...ofV2];
 }
 
 /** Whether this contract can log this event about shares. */
 export function logsShares(address: Hex, topic: Hex, contracts: ShareContracts): boolean {
   const emitter = emitterOf(address, contracts);
   if (emitter === undefined) return false;
-  return (
-    BY_TOPIC[emitter].has(topic) ||
-    (emitter === 'conditionalTokens' && BY_CONDITIONAL_TOKENS.has(topic)) ||
-    (emitter === 'negRiskAdapter' && topic === MARKET_PREPARED)
-  );
+  return BY_TOPIC[emitter].has(topic) || OTHER_TOPICS[emitter].has(topic);
 }
 
 /** Reads the logs of one transaction. Throws DecodeError. */
@@ -224,11 +248,15 @@ export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContrac
   const moves: Move[] = [];
   const named: Named[] = [];
   const conditions: Condition[] = [];
+  const v2: V2Logs = { conditions: [], derived: [], foreign: [] };
   for (const log of logs) {
     const [topic] = log.topics;
     if (topic === undefined || !logsShares(log.address, topic, contracts)) continue;
-    if (topic === TRANSFER_SINGLE) moves.push(...movesOf(log, [word(log, 0)], [word(log, 1)]));
-    else if (topic === TRANSFER_BATCH) moves.push(...movesOf(log, list(log, 0), list(log, 1)));
+    if (topic === TRANSFER_SINGLE || topic === TRANSFER_BATCH) {
+      const own = transfersOf(log, topic);
+      moves.push(...own);
+      if (log.address === contracts.v2?.positionManager) readV2Moves(own, v2);
+    } else if (V2_TOPICS.has(topic)) readV2Log(log, v2);
     else if (topic === CONDITION_PREPARATION) conditions.push(...preparedBy(log, contracts));
     else if (topic === MARKET_PREPARED) conditions.push(...withFee(log, contracts));
     else {
@@ -238,13 +266,21 @@ export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContrac
       conditions.push(...givenUp(event, contracts));
     }
   }
-  return { moves, named, conditions };
+  return { moves, named, conditions, ...(isEmpty(v2) ? {} : { v2 }) };
+}
+
+function transfersOf(log: ChainLog, topic: string): readonly Move[] {
+  return topic === TRANSFER_SINGLE
+    ? movesOf(log, [word(log, 0)], [word(log, 1)])
+    : movesOf(log, list(log, 0), list(log, 1));
 }
 
 function emitterOf(address: Hex, contracts: ShareContracts): Emitter | undefined {
   if (address === contracts.conditionalTokens) return 'conditionalTokens';
   if (address === contracts.negRiskAdapter) return 'negRiskAdapter';
   if (contracts.adapters.has(address)) return 'adapter';
+  if (address === contracts.v2?.positionManager) return 'positionManager';
+  if (contracts.v2?.modules.has(address)) return 'module';
   return contracts.redeemers.has(address) ? 'redeemer' : undefined;
 }
 
@@ -273,8 +309,22 @@ function namedBy(
       },
     };
   }
-  const own = naming.conditionId(log);
-  const { payout, shares } = naming;
+  if ('combos' in naming || 'eventId' in naming) {
+    const event = 'eventId' in naming ? eventOf(naming.eventId(log)) : undefined;
+    return {
+      ...of,
+      isAbout: (conditionId) => event === undefined || eventOf(conditionId) === event,
+      ...{ payout: undefined, conversion: undefined },
+      restructured: { cash: naming.paid?.(log) ?? 0n },
+    };
+  }
+  const own =
+    'positionId' in naming
+      ? structuredId(BigInt(naming.positionId(log)).toString())?.conditionId
+      : (naming.conditionId(log) as Hash);
+  if (own === undefined) throw new DecodeError('bad_topics', 'a position of no known module');
+  const { payout } = naming;
+  const shares = 'shares' in naming ? naming.shares : undefined;
   return {
     ...of,
     isAbout: (conditionId) => conditionId === own,
@@ -352,29 +402,6 @@ function movesOf(
       ? []
       : [{ logIndex, operator, from, to, tokenId: id.toString(), shares }];
   });
-}
-
-const WORD = 64;
-
-/** A word of the data. Nearly all logs are transfers, so they are read without a decoder. */
-function word(log: ChainLog, at: number): bigint {
-  return BigInt(`0x${digits(log, at)}`);
-}
-
-function digits({ data }: ChainLog, at: number): string {
-  const found = data.slice(2 + at * WORD, 2 + (at + 1) * WORD);
-  if (found.length < WORD) throw new DecodeError('bad_data', `no word ${at}`);
-  return found.toLowerCase();
-}
-
-/** A list whose offset is in this word. */
-function list(log: ChainLog, at: number): readonly bigint[] {
-  const start = Number(word(log, at)) / 32;
-  if (!Number.isInteger(start) || start > log.data.length)
-    throw new DecodeError('bad_data', 'offset');
-  const length = Number(word(log, start));
-  if (length > log.data.length) throw new DecodeError('bad_data', `a list of ${length}`);
-  return Array.from({ length }, (_, i) => word(log, start + 1 + i));
 }
 
 /** The number of a question is the last byte of its id. */

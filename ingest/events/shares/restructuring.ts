@@ -1,0 +1,50 @@
+/**
+ * What shares are worth that become shares of other markets. In protocol version 2, No of a market becomes Yes of all others of
+ * its event, money becomes Yes of all, and combos are taken apart and put together. In each market that is a sale or a purchase,
+ * and their cash adds up to what was paid. The values come with the event, because they depend on the prices of several markets.
+ */
+
+/** Shares of a market that were given or received. */
+export type Exchanged = {
+  /** Micro-shares, below 0 if given. */
+  readonly shares: bigint;
+  /** What one of them is worth, micro-USDC; undefined without a price. */
+  readonly price: bigint | undefined;
+};
+
+const ONE = 1_000_000n;
+
+/**
+ * What was paid for each: above 0 to the trader, below 0 by the trader. They add up to `cash`. What is given has its value, and what
+ * is received takes the rest in proportion to its value. If nothing is received, what is given has the cash. If all prices are
+ * unknown, each share counts the same; else those without a price count as the mean of the others. Divisions round down, the last
+ * one takes the remainder.
+ */
+export function valuesOf(cash: bigint, exchanged: readonly Exchanged[]): readonly bigint[] {
+  const known = exchanged.flatMap(({ price }) => price ?? []);
+  const sum = known.reduce((total, price) => total + price, 0n);
+  const mean = known.length === 0 || sum === 0n ? ONE : sum / BigInt(known.length);
+  const worth = exchanged.map(({ shares, price }) => {
+    const value = ((shares < 0n ? -shares : shares) * (price ?? mean)) / ONE;
+    return { isGiven: shares < 0n, value };
+  });
+  const totalOf = (given: boolean) =>
+    worth.reduce((total, { isGiven, value }) => (isGiven === given ? total + value : total), 0n);
+  const isOneSided = worth.every(({ isGiven }) => isGiven);
+  // What is received cannot cost less than nothing.
+  const given = isOneSided || totalOf(true) < cash ? cash : totalOf(true);
+  const shareOut = (total: bigint, side: boolean) => {
+    const weight = totalOf(side);
+    const places = worth.flatMap(({ isGiven }, at) => (isGiven === side ? [at] : []));
+    let left = total;
+    return places.map((at, n) => {
+      const part =
+        weight === 0n ? total / BigInt(places.length) : (total * (worth[at]?.value ?? 0n)) / weight;
+      const own = n === places.length - 1 ? left : part;
+      left -= own;
+      return [at, side ? own : -own] as const;
+    });
+  };
+  const paid = new Map([...shareOut(given, true), ...shareOut(given - cash, false)]);
+  return exchanged.map((_, at) => paid.get(at) ?? 0n);
+}
