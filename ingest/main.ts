@@ -20,6 +20,7 @@ import { retryReads } from './chain/block-range.ts';
 import { connectRpc, type Rpc } from './chain/rpc.ts';
 import { SampledShares } from './chain/share-balances.ts';
 import { UnknownEvents } from './chain/unknown-events.ts';
+import { UnwatchedFlow } from './chain/unwatched-flow.ts';
 import { type Command, HELP, readCommand } from './cli.ts';
 import {
   FEED_FINAL_SUBJECT,
@@ -57,7 +58,7 @@ import {
   countBalances,
   countMetadata,
   countShares,
-  countUnknownEvents,
+  countUnknown,
   countWriters,
   pendingMetrics,
   setSource,
@@ -223,7 +224,10 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
         });
   countShares(registry, shares);
   const unknown = new UnknownEvents({ rpc, chain, logger });
-  countUnknownEvents(registry, unknown);
+  const flow = new UnwatchedFlow({ rpc, chain, logger });
+  countUnknown(registry, unknown, flow);
+  // They would only slow a catch-up.
+  let isCaughtUp = false;
   const metadata = await startMetadata(setup, metadataWriter, balances, movements?.known);
   const marketOf = (conditionId: Hash) => movements?.known.marketOf(conditionId) ?? conditionId;
   const feed = await openFeed(setup, metadata, end, marketOf);
@@ -254,11 +258,12 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
       if (movements !== undefined) snapshots.saveIfDue(block, movements.known);
     },
     onStored: (block) => {
-      unknown.stored(block);
+      if (isCaughtUp) for (const one of [unknown, flow]) one.stored(block);
       report({ event: 'ledger', block });
     },
     onCaughtUp: (block) => {
       report({ event: 'caught_up', block });
+      isCaughtUp = true;
       // Balances are read at the newest final block, so earlier reads would be outdated.
       background.push(balances.run());
       if (shares !== undefined) background.push(shares.run());

@@ -5,6 +5,7 @@ import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Balances } from './chain/balances.ts';
 import type { SampledShares } from './chain/share-balances.ts';
 import type { UnknownEvents } from './chain/unknown-events.ts';
+import type { UnwatchedFlow } from './chain/unwatched-flow.ts';
 import { VOID_REASONS } from './contract.ts';
 import { REFUSAL_REASONS } from './events/log.ts';
 import type { Gamma } from './metadata/gamma.ts';
@@ -188,7 +189,14 @@ export function countBalances(registry: Registry, balances: Balances): void {
 }
 
 /** `shares` is undefined if movements are not read. */
-export function countUnknownEvents(registry: Registry, unknown: UnknownEvents): void {
+export function countUnknown(
+  registry: Registry,
+  unknown: UnknownEvents,
+  flow: UnwatchedFlow,
+): void {
+  const share =
+    'part of the sampled pUSD transfers in transactions without a log that is read, 0 to 1';
+  gaugeOf(registry, 'unwatched_flow_share', share, () => flow.share ?? 0);
   const help = 'events of protocol version 2 that are not known, since startup';
   gaugeOf(registry, 'unknown_events', help, () => unknown.found);
 }

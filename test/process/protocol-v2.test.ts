@@ -1,11 +1,12 @@
 /**
  * The service on a chain that changes over to protocol version 2: wallets use both, markets continue on the new exchange, combos are
  * traded and taken apart, while ingest, projector, nats-server and ClickHouse are killed. Afterwards every balance is that of the chain,
- * nothing is unexplained, each wallet's money is what its fills and movements say, and calldata predicted every fill. MOVES and
+ * FEED has every match once, nothing is unexplained, each wallet's money is what its fills and movements say, and calldata predicted every fill. MOVES and
  * KILLS set the size.
  */
 import { decodeFunctionResult, encodeFunctionData, type Hex, numberToHex } from 'viem';
 import { expect, test } from 'vitest';
+import { connectNats } from '../../infra/nats/connection.ts';
 import { readRange } from '../../ingest/chain/block-range.ts';
 import { factsOf } from '../../ingest/chain/blocks.ts';
 import { connectRpc } from '../../ingest/chain/rpc.ts';
@@ -23,6 +24,8 @@ import {
 } from '../../local/devnet/contracts.ts';
 import { Random } from '../../local/devnet/random.ts';
 import { payoutOf, payoutsOf } from '../../projector/fold/position.ts';
+import { chainFacts } from '../release/faults/chain-facts.ts';
+import { compareFeed } from '../release/faults/compare.ts';
 import { sizes } from '../release/faults/run.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
 import { MovingWallets, moneyOf } from '../support/moving-wallets.ts';
@@ -55,6 +58,8 @@ test('every share and every payment of both protocols is accounted, whoever is k
     start(`${name}/main.ts`, [], { ...devnet.env, ...parts.env, LOG_LEVEL: 'warn' });
   const processes = { ingest: run('ingest'), projector: run('projector') };
   try {
+    await processes.ingest.event('caught_up');
+    const liveAfter = await devnet.number('latest');
     const before = await MovingWallets.open(devnet, SEED);
     const wallets = await V2Wallets.open(devnet, SEED);
     let killed = 0;
@@ -149,6 +154,16 @@ test('every share and every payment of both protocols is accounted, whoever is k
       ]);
 
     await expectCallsToPredictFills(devnet);
+
+    const facts = await chainFacts(devnet.url, 0, await devnet.number('finalized'));
+    const nats = await connectNats({ url: parts.env.NATS_URL, name: 'test' });
+    try {
+      const feed = await compareFeed({ nats, facts, liveAfter });
+      expect(feed.differences).toEqual([]);
+      expect(feed.liveMatches).toBeGreaterThan(20);
+    } finally {
+      await nats.close();
+    }
   } finally {
     await Promise.all(Object.values(processes).map((one) => one.stop()));
     await parts.stop();

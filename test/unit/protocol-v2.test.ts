@@ -513,6 +513,36 @@ describe('shares that become shares of other markets', () => {
     );
   });
 
+  test('shares that the bridge mints or burns, of which nothing is known, are unexplained', () => {
+    const logs = [
+      transfer(0, ZERO, ALICE, yes(first)),
+      transfer(1, BOB, NEG_RISK, no(second), ROUTER),
+      transfer(2, NEG_RISK, ZERO, no(second)),
+    ];
+    expect(movementsOf(block(started(), logs))).toEqual([
+      ['unexplained', ALICE, first, 9n * M, 0n, 0n],
+      ['unexplained', BOB, second, 0n, -9n * M, 0n],
+    ]);
+  });
+
+  test('an exchange that is not known moves shares like an operator', () => {
+    const other = address(999);
+    const logs = [transfer(0, ALICE, BOB, yes(first), other)];
+    expect(movementsOf(block(started(), logs))).toEqual([
+      ['transfer', ALICE, first, -9n * M, 0n, 0n],
+    ]);
+    const found = readShareLogs(
+      Array.from({ length: 21 }, (_, n) => transfer(n, address(1_000 + n), BOB, yes(first), other)),
+      CONTRACTS,
+    );
+    const at = { blockNumber: 1, blockTime: 1, events: [], shares: new Map([[hash(1), found]]) };
+    expect(
+      started()
+        .alarms(at)
+        .map(({ error }) => error.message),
+    ).toEqual([`unknown_operator: ${other} moved shares of 21 owners`]);
+  });
+
   test('a token of no module is kept for an alarm', () => {
     const state = started();
     const logs = readShareLogs([transfer(0, ALICE, BOB, `${4n << 248n}`, ALICE)], CONTRACTS);

@@ -80,7 +80,7 @@ export class BlockMovements {
   /** All events of the next block, in log order. */
   complete({ blockNumber, blockTime, events, shares }: DecodedBlock): readonly LedgerEvent[] {
     const complete: LedgerEvent[] = [];
-    let results = new Map<number, number>();
+    const results = new Map<number, number>();
     const learn = (given: LedgerEvent) => {
       const event = given.kind === 'resolution' ? numbered(given, results) : given;
       this.#known.learn(event);
@@ -90,7 +90,6 @@ export class BlockMovements {
     for (const [txHash, { own: logged, logs }] of byTransaction(events, shares)) {
       const at = { blockNumber, blockTime, txHash };
       this.#learnMarkets(logged, logs, (market) => learn({ kind: 'market', ...at, ...market }));
-      results = new Map();
       const own = logged.map((event) => this.inMarket(event));
       const derived = this.#derivedResults(logs, own).map((one) => ({
         ...({ kind: 'resolution', ...at, ...one } as const),
@@ -304,8 +303,9 @@ function numbered(event: Resolution, results: Map<number, number>): Resolution {
   return before === 0 ? event : { ...event, part: before };
 }
 
-/** A market, and the outcome that changed. */
-const placeKey = ({ conditionId, change }: Moved) => `${conditionId}:${change[0] === 0n ? 1 : 0}`;
+/** A trader, a market, and the outcome that changed. */
+const placeKey = ({ trader, conditionId, change }: Moved) =>
+  `${trader}:${conditionId}:${change[0] === 0n ? 1 : 0}`;
 
 type OfTransaction = { readonly own: TradingEvent[]; readonly logs: ShareLogs };
 

@@ -113,7 +113,12 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
   return { ledgerFound: found, differences: differences.sentences() };
 }
 
-async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
+/** FEED alone. */
+export async function compareFeed({
+  nats,
+  facts,
+  liveAfter,
+}: Pick<CompareOptions, 'nats' | 'facts' | 'liveAfter'>) {
   const differences = new Differences('FEED');
   const feed = await readFeed(nats, differences);
   const matches = matchesOf(facts);
