@@ -95,7 +95,7 @@ numbers in v2. PnL is realised PnL, net of fees, dated when it is realised. Unkn
 ignored, unless the name is a typo away from a known one, which returns 400. Event streams reject all unknown ones
 with 400, because a misspelt filter would let every event through.
 
-PnL covers fills of the version 2 exchange, their fees, resolutions, and shares that move without a fill: splits,
+PnL covers fills of the version 2 and 3 exchanges, their fees, resolutions, and shares that move without a fill: splits,
 merges, redemptions, conversions of negative-risk positions and transfers. In blocks that were read with
 \`MOVEMENTS=off\`, a wallet that sells shares of unknown origin is booked as holding the other outcome.
 Version 1 trades, rebates and rewards are not included.

@@ -173,6 +173,7 @@ const EVENTS = parseAbi([
   'event MigrationConditionRegistered(bytes31 indexed conditionId, bytes32 indexed legacyConditionId)',
   'event PositionMigrated(address indexed from, bytes31 indexed conditionId, uint256 indexed positionId, uint256 outcomeIndex, uint256 amount)',
   'event HorizontalSplit(address indexed initiator, bytes29 indexed eventId, address indexed to, uint256 amount)',
+  'event PositionRedeemed(address indexed initiator, uint256 indexed positionId, address indexed to, uint256 amount, uint256 payout)',
   'event PositionConverted(address indexed initiator, bytes29 indexed eventId, address indexed to, uint256 conditionIndex, uint256 amount)',
   'event Compressed(address indexed initiator, uint256 indexed oldId, uint256 indexed newId, address to, uint256 amount, uint256 newAmount, uint256 collateral)',
   'event TransferSingle(address indexed operator, address indexed from, address indexed to, uint256 id, uint256 value)',
@@ -541,6 +542,23 @@ describe('shares that become shares of other markets', () => {
         .alarms(at)
         .map(({ error }) => error.message),
     ).toEqual([`unknown_operator: ${other} moved shares of 21 owners`]);
+  });
+
+  test('a redemption of an unknown module leaves those beside it as they are', () => {
+    const unknown = `${4n << 248n}`;
+    const redeemed = (logIndex: number, positionId: bigint) =>
+      logOf(NEG_RISK, logIndex, 'PositionRedeemed', {
+        ...{ initiator: ROUTER, positionId, to: ALICE, amount: 9n * M, payout: 9n * M },
+      });
+    const logs = [
+      transfer(0, BOB, NEG_RISK, unknown, ROUTER),
+      redeemed(1, BigInt(unknown)),
+      transfer(2, ALICE, NEG_RISK, yes(first), ROUTER),
+      redeemed(3, BigInt(yes(first))),
+    ];
+    expect(movementsOf(block(started(), logs))).toEqual([
+      ['redeem', ALICE, first, -9n * M, 0n, 9n * M],
+    ]);
   });
 
   test('a token of no module is kept for an alarm', () => {

@@ -318,11 +318,11 @@ function namedBy(
       restructured: { cash: naming.paid?.(log) ?? 0n },
     };
   }
+  // A position of no known module is about no market that we know, and others in the transaction are.
   const own =
     'positionId' in naming
       ? structuredId(BigInt(naming.positionId(log)).toString())?.conditionId
       : (naming.conditionId(log) as Hash);
-  if (own === undefined) throw new DecodeError('bad_topics', 'a position of no known module');
   const { payout } = naming;
   const shares = 'shares' in naming ? naming.shares : undefined;
   return {
@@ -332,6 +332,7 @@ function namedBy(
     conversion: undefined,
     condition:
       shares &&
+      own &&
       tokensOf(own, addressOf(shares.collateral(log)), shares.parent(log), { logIndex, contracts }),
   };
 }
