@@ -4,10 +4,9 @@
  * resolution 16, number of the condition in its event 16, outcome 8. A condition has the id of its outcome 0.
  */
 import type { Hex } from 'viem';
-import type { Hash } from '../contract.ts';
 
 type StructuredId = {
-  readonly conditionId: Hash;
+  readonly conditionId: Hex;
   readonly outcomeIndex: 0 | 1;
 };
 
@@ -18,7 +17,7 @@ export function structuredId(tokenId: string): StructuredId | undefined {
   const hex = wordOf(BigInt(tokenId));
   if (!ID.test(hex)) return undefined;
   return {
-    conditionId: `${hex.slice(0, -2)}00` as Hash,
+    conditionId: `${hex.slice(0, -2)}00` as Hex,
     outcomeIndex: hex.endsWith('1') ? 1 : 0,
   };
 }
@@ -37,18 +36,18 @@ export function structuredTokens(conditionId: string): readonly [string, string]
 const EVENT_LENGTH = 2 + 29 * 2;
 
 /** All conditions of a neg-risk event in their order, with the last one, "Other". The event as 29 bytes, or more. */
-export function conditionsOfEvent(eventId: string): readonly Hash[] {
+export function conditionsOfEvent(eventId: string): readonly Hex[] {
   const event = eventId.slice(0, EVENT_LENGTH);
   const arity = Number.parseInt(event.slice(36, 40), 16);
   return Array.from(
     { length: arity + 1 },
-    (_, number) => `${event}${number.toString(16).padStart(4, '0')}00` as Hash,
+    (_, number) => `${event}${number.toString(16).padStart(4, '0')}00` as Hex,
   );
 }
 
 /** The event of a condition, with zeros up to 32 bytes. */
-export function eventOf(conditionId: string): Hash {
-  return conditionId.slice(0, EVENT_LENGTH).padEnd(66, '0') as Hash;
+export function eventOf(conditionId: string): Hex {
+  return conditionId.slice(0, EVENT_LENGTH).padEnd(66, '0') as Hex;
 }
 
 function wordOf(value: bigint): Hex {

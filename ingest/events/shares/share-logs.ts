@@ -76,7 +76,7 @@ export type Conversion = {
 
 /** An event that says why shares of some conditions were moved. */
 export type Named = {
-  /** `migrate`: shares of a market leave ConditionalTokens and come back in the PositionManager. */
+  /** See v2-logs.ts for `migrate`. */
   readonly kind: 'split' | 'merge' | 'redeem' | 'convert' | 'migrate';
   readonly logIndex: number;
   readonly emitter: Hex;
@@ -128,7 +128,7 @@ type Emitter =
   | 'module';
 
 /** Where an event has what it says. Its first indexed argument is the caller. */
-export type Naming = {
+type Naming = {
   readonly kind: Named['kind'];
   readonly payout?: ReadWord;
 } & (

@@ -7,7 +7,6 @@ import { toEventSelector } from 'viem';
 import type { Hash } from '../../contract.ts';
 import type { ChainLog } from '../log.ts';
 import { conditionsOfEvent, structuredId } from '../structured-ids.ts';
-import type { Move, Naming } from './share-logs.ts';
 import { data, list, type ReadWord, topic, word } from './words.ts';
 
 /** In protocol version 2, shares of some markets become shares of others, and money is paid or taken. */
@@ -53,7 +52,14 @@ export type V2Subject =
 const CONDITION = { conditionId: topic(2) };
 const RESTRUCTURED = { kind: 'convert', combos: true } as const;
 
-export const MODULE_NAMING: Readonly<Record<string, Naming>> = {
+/** Where an event of a module has what it says. Its first indexed argument is the caller. */
+type ModuleNaming = {
+  /** `migrate`: shares of a market leave ConditionalTokens and come back in the PositionManager. */
+  readonly kind: 'split' | 'merge' | 'redeem' | 'convert' | 'migrate';
+  readonly payout?: ReadWord;
+} & ({ readonly conditionId: ReadWord } | V2Subject);
+
+export const MODULE_NAMING: Readonly<Record<string, ModuleNaming>> = {
   'PositionsSplit(address,bytes31,address,address,uint256)': { kind: 'split', ...CONDITION },
   'PositionsMerged(address,bytes31,address,uint256)': { kind: 'merge', ...CONDITION },
   'PositionRedeemed(address,uint256,address,uint256,uint256)': {
@@ -114,7 +120,7 @@ export function isEmpty({ conditions, derived, foreign }: V2Logs): boolean {
 }
 
 /** Transfers of the PositionManager. */
-export function readV2Moves(moves: readonly Move[], into: V2Logs): void {
+export function readV2Moves(moves: readonly V2Logs['foreign'][number][], into: V2Logs): void {
   into.foreign.push(...moves.filter(({ tokenId }) => structuredId(tokenId) === undefined));
 }
 
