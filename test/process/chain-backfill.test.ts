@@ -144,7 +144,9 @@ describe('backfill', () => {
     const looking = (behind: number): Misbehave => {
       return (calls, replies) => {
         const { fromBlock = '0x0', topics = [] } = (calls[0]?.params[0] ?? {}) as LogSearch;
-        if (calls[0]?.method !== 'eth_getLogs' || topics[0]?.length !== 1) return undefined;
+        // Other searches ask for many more events.
+        const isSearch = calls[0]?.method === 'eth_getLogs' && (topics[0]?.length ?? 0) <= 3;
+        if (!isSearch) return undefined;
         if (Number(fromBlock) > behind) return { status: 429, text: '' };
         searched.push(Number(fromBlock));
         return limitRange(20)(calls, replies);

@@ -260,9 +260,9 @@ export class V2Wallets {
   }
 
   async #newCombo(how: 'match' | 'prepare'): Promise<void> {
-    const conditions = new Set(
-      Array.from({ length: 2 + this.#random.below(4) }, () => this.#condition()),
-    );
+    const conditions = new Set<bigint>();
+    const size = 2 + this.#random.below(3);
+    while (conditions.size < size) conditions.add(this.#condition());
     const legs = [...conditions]
       .map((id) => id + BigInt(this.#random.below(2)))
       .sort((a, b) => (a < b ? -1 : 1));
