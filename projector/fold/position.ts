@@ -31,7 +31,7 @@ export function payoutsOf({ payouts, parts }: Pick<Resolution, 'payouts' | 'part
   return parts === undefined ? payouts : [...parts, PARTS];
 }
 
-/** What is paid for shares of an outcome. Rounds down: fractions of a micro-USDC are not paid. */
+/** Payout of shares of an outcome, rounded down to whole micro-USDC. */
 export function payoutOf(shares: MicroShares, outcome: 0 | 1, payouts: Payouts): MicroUsdc {
   const [zero, one, total = zero + one] = payouts;
   return divideDown(shares * payouts[outcome], total);

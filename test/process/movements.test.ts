@@ -8,7 +8,7 @@ import { expect, test } from 'vitest';
 import { positionIds } from '../../ingest/events/token-ids.ts';
 import { sizes } from '../release/faults/run.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
-import { balancesOf, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
+import { balancesOf, CASH, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
 import { SEED } from '../support/seed.ts';
 import { settled, start, temporaryDirectory } from '../support/service.ts';
 import { startParts } from '../support/stack.ts';
@@ -30,13 +30,6 @@ async function* moved(devnet: StillDevnet, wallets: MovingWallets) {
   }
   await devnet.mine(80);
 }
-
-/** What a wallet got for its fills and movements, less what it paid. */
-const CASH = `multiIf(
-  kind = 'fill', if(side = 'BUY', -usdc, usdc) - fee,
-  kind = 'movement' AND reason IN ('merge', 'redeem'), usdc,
-  kind = 'movement' AND reason = 'split', -usdc,
-  kind = 'movement' AND reason = 'convert', if(side = 'BUY', -usdc, usdc), 0)`;
 
 test('every share and every payment is accounted, whoever is killed', async () => {
   const directory = temporaryDirectory();

@@ -28,7 +28,7 @@ import { chainFacts } from '../release/faults/chain-facts.ts';
 import { compareFeed } from '../release/faults/compare.ts';
 import { sizes } from '../release/faults/run.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
-import { MovingWallets, moneyOf } from '../support/moving-wallets.ts';
+import { CASH, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
 import { SEED } from '../support/seed.ts';
 import { settled, start, temporaryDirectory } from '../support/service.ts';
 import { startParts } from '../support/stack.ts';
@@ -42,13 +42,6 @@ const {
 const RESOLUTIONS = 15;
 const KILLED = ['ingest', 'nats', 'projector', 'clickhouse'] as const;
 const M = 1_000_000n;
-
-/** What a wallet got for its fills and movements, less what it paid. */
-const CASH = `multiIf(
-  kind = 'fill', if(side = 'BUY', -usdc, usdc) - fee,
-  kind = 'movement' AND reason IN ('merge', 'redeem'), usdc,
-  kind = 'movement' AND reason = 'split', -usdc,
-  kind = 'movement' AND reason = 'convert', if(side = 'BUY', -usdc, usdc), 0)`;
 
 test('every share and every payment of both protocols is accounted, whoever is killed', async () => {
   const directory = temporaryDirectory();

@@ -82,6 +82,13 @@ const NEG_RISK = [
 const KINDS: readonly Kind[] = ['ordinary', 'negRisk'];
 const WAYS: readonly Way[] = ['direct', 'silent', 'logging'];
 
+/** What a wallet got for its fills and movements, less what it paid. */
+export const CASH = `multiIf(
+  kind = 'fill', if(side = 'BUY', -usdc, usdc) - fee,
+  kind = 'movement' AND reason IN ('merge', 'redeem'), usdc,
+  kind = 'movement' AND reason = 'split', -usdc,
+  kind = 'movement' AND reason = 'convert', if(side = 'BUY', -usdc, usdc), 0)`;
+
 export class MovingWallets {
   readonly #devnet: StillDevnet;
   readonly #random: Random;

@@ -56,7 +56,7 @@ export type Piece = { readonly shares: bigint; readonly price: bigint | undefine
 
 const SHARE = 1_000_000n;
 
-/** What was paid to the wallet for each, or by it if below 0. */
+/** The wallet's cash for each piece; negative for a purchase. */
 export function pricesOf(cash: bigint, pieces: readonly Piece[]): readonly bigint[] {
   const known = pieces.flatMap(({ price }) => price ?? []);
   const sum = known.reduce((a, b) => a + b, 0n);

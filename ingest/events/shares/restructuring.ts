@@ -1,5 +1,5 @@
 /**
- * What shares are worth that become shares of other markets. In protocol version 2, No of a market becomes Yes of all others of
+ * Prices shares that become shares of other markets. In protocol version 2, No of a market becomes Yes of all others of
  * its event, money becomes Yes of all, and combos are taken apart and put together. In each market that is a sale or a purchase,
  * and their cash adds up to what was paid. The values come with the event, because they depend on the prices of several markets.
  */
@@ -15,10 +15,10 @@ export type Exchanged = {
 const ONE = 1_000_000n;
 
 /**
- * What was paid for each: above 0 to the trader, below 0 by the trader. They add up to `cash`. What is given has its value, and what
- * is received takes the rest in proportion to its value. If nothing is received, what is given has the cash. If all prices are
- * unknown, each share counts the same; else those without a price count as the mean of the others. Divisions round down, the last
- * one takes the remainder.
+ * The trader's cash for each, negative for a purchase; it adds up to `cash`. Given shares are sold at their price. Received shares
+ * cost the rest, split in proportion to their prices. If nothing is received, the given shares are sold for `cash`. A share without
+ * a price counts as the mean of the others; if no price is known, all shares count the same. Divisions round down, and the last one
+ * on each side takes the remainder.
  */
 export function valuesOf(cash: bigint, exchanged: readonly Exchanged[]): readonly bigint[] {
   const known = exchanged.flatMap(({ price }) => price ?? []);
@@ -31,7 +31,7 @@ export function valuesOf(cash: bigint, exchanged: readonly Exchanged[]): readonl
   const totalOf = (given: boolean) =>
     worth.reduce((total, { isGiven, value }) => (isGiven === given ? total + value : total), 0n);
   const isOneSided = worth.every(({ isGiven }) => isGiven);
-  // What is received cannot cost less than nothing.
+  // Received shares never have a negative cost.
   const given = isOneSided || totalOf(true) < cash ? cash : totalOf(true);
   const shareOut = (total: bigint, side: boolean) => {
     const weight = totalOf(side);
