@@ -28,6 +28,7 @@ import {
   MIGRATION_RESOLVED,
 } from './events/resolution.ts';
 import type { BlockMovements } from './events/shares/block-movements.ts';
+import { V2_TOPICS } from './events/shares/v2-logs.ts';
 import {
   type Block,
   type BlockRef,
@@ -391,18 +392,18 @@ async function writeEarlierResolutions(
   for await (const { to, blocks } of prefetch(reading, new RangeSize(), from, until)) {
     for (const { header, logs } of blocks) {
       const raw = { block: { ...header, transactions: [] }, logs };
-      const block = blockOf(await factsOf(raw, chain, metadata), false);
+      const facts = await factsOf(raw, chain, metadata);
+      const { number: blockNumber, timestamp: blockTime } = header;
+      const events = movements?.complete({ ...facts, blockNumber, blockTime }) ?? facts.events;
+      const block = blockOf({ ...facts, events }, false);
       if (!encoder.add(block)) {
         await store(block.number - 1);
         encoder.add(block);
       }
       const found = eventsOf('resolutions', [block]);
       resolutions += found.length;
-      for (const resolution of found) {
-        const { conditionId, payouts, blockTime } = resolution;
+      for (const { conditionId, payouts } of found)
         metadata.resolve(conditionId, payouts, blockTime);
-        movements?.learn(resolution);
-      }
     }
     await store(to);
     if (performance.now() - loggedAt < PROGRESS_MS) continue;
@@ -412,6 +413,9 @@ async function writeEarlierResolutions(
   logger.info({ from, until, resolutions }, 'earlier resolutions stored');
 }
 
+/** What later results depend on: the legs of combos, continued markets, and results that follow from others. */
+const EARLIER_V2 = [...V2_TOPICS];
+
 async function readResolutions(
   { rpc, chain }: FinalBlocksOptions,
   from: number,
@@ -420,7 +424,7 @@ async function readResolutions(
   const modules = chain.shares?.v2?.modules ?? [];
   const filter = {
     addresses: [chain.conditionalTokens, ...modules],
-    topics: [CONDITION_RESOLUTION, CONDITION_RESOLVED, MIGRATION_RESOLVED],
+    topics: [CONDITION_RESOLUTION, CONDITION_RESOLVED, MIGRATION_RESOLVED, ...EARLIER_V2],
   };
   const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
     if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;

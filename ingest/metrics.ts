@@ -188,7 +188,6 @@ export function countBalances(registry: Registry, balances: Balances): void {
   });
 }
 
-/** `shares` is undefined if movements are not read. */
 export function countUnknown(
   registry: Registry,
   unknown: UnknownEvents,
@@ -201,6 +200,7 @@ export function countUnknown(
   gaugeOf(registry, 'unknown_events', help, () => unknown.found);
 }
 
+/** `shares` is undefined if movements are not read. */
 export function countShares(registry: Registry, shares: SampledShares | undefined): void {
   const help = 'sampled balances of shares since startup, by trader and market: read, or failed';
   const values = () => Object.entries(shares?.counts ?? { read: 0, failed: 0 });

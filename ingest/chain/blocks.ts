@@ -107,8 +107,10 @@ export async function factsOf(raw: RawBlock, chain: Chain, markets: Markets): Pr
   });
   const shares = new Map<Hash, ShareLogs>();
   for (const [txHash, own] of Map.groupBy(ofShares, (log) => log.transactionHash)) {
+    const refuse = (log: ChainLog, error: DecodeError) =>
+      refused.push({ txHash, logIndex: log.logIndex, error, logs: [log] });
     try {
-      if (chain.shares !== undefined) shares.set(txHash, readShareLogs(own, chain.shares));
+      if (chain.shares !== undefined) shares.set(txHash, readShareLogs(own, chain.shares, refuse));
     } catch (error) {
       if (!(error instanceof DecodeError)) throw error;
       refused.push({ txHash, logIndex: own[0]?.logIndex ?? 0, error, logs: own });

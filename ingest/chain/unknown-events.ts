@@ -1,17 +1,18 @@
 /**
  * Looks for events of protocol version 2 that ingest does not know. Its contracts are new and were upgraded three times, and an event
- * that is not asked for would be missed without a trace. Every BLOCKS final blocks, all their logs are read once more, whatever the
- * event; each unknown one is logged raw and counted. A search that fails is tried again with the next blocks.
+ * that is not asked for would be missed without a trace. All logs of final blocks are read once more, BLOCKS at a time, whatever the
+ * event; each unknown one is logged raw and counted. A failed search is tried again BLOCKS later.
  */
 import type { Logger } from 'pino';
-import { type Hex, toEventSelector } from 'viem';
+import { toEventSelector } from 'viem';
 import type { Chain } from '../events/chains.ts';
 import { finalLogFilter } from '../events/decode.ts';
-import type { Rpc } from './rpc.ts';
+import type { RangeLog, Rpc } from './rpc.ts';
 
-const BLOCKS = 100;
+/** On Polygon these may have 8,000 logs; many nodes refuse more than 10,000. */
+const BLOCKS = 10;
 /** After a pause or in a catch-up, older blocks are left out. */
-const BLOCKS_MAX = 1_000;
+const BLOCKS_MAX = 100;
 
 /** Events that move no shares and resolve nothing. */
 const HARMLESS = [
@@ -44,8 +45,12 @@ export class UnknownEvents {
   readonly #options: UnknownEventsOptions;
   readonly #addresses: readonly string[];
   readonly #known: ReadonlySet<string>;
+  /** First block to search. */
   #from: number | undefined;
+  /** Newest block of the last search. */
+  #searched = 0;
   #isSearching = false;
+  #isFailing = false;
   /** Found since startup. */
   found = 0;
 
@@ -60,36 +65,43 @@ export class UnknownEvents {
 
   /** Call it with the number of each final block that LEDGER has stored. Searches in the background, once it is due. */
   stored(block: number): void {
-    this.#from ??= block;
-    const from = Math.max(this.#from, block + 1 - BLOCKS_MAX);
-    if (this.#addresses.length === 0 || this.#isSearching || block - from + 1 < BLOCKS) return;
+    if (this.#from === undefined) {
+      this.#from = block;
+      this.#searched = block - 1;
+    }
+    const isDue = block - this.#searched >= BLOCKS;
+    if (this.#addresses.length === 0 || this.#isSearching || !isDue) return;
+    this.#searched = block;
     this.#isSearching = true;
-    void this.#search(from, block)
+    void this.#search(Math.max(this.#from, block + 1 - BLOCKS_MAX), block)
       .then(() => {
-        this.#from = block + 1;
+        this.#isFailing = false;
       })
-      .catch((err) =>
-        this.#options.logger.debug({ err, from, to: block }, 'unknown events were not looked for'),
-      )
+      .catch((err) => {
+        if (!this.#isFailing)
+          this.#options.logger.warn({ err, to: block }, 'unknown events could not be looked for');
+        this.#isFailing = true;
+      })
       .finally(() => {
         this.#isSearching = false;
       });
   }
 
   async #search(from: number, to: number): Promise<void> {
-    const { rpc, logger } = this.#options;
     for (let first = from; first <= to; first += BLOCKS) {
       const last = Math.min(first + BLOCKS - 1, to);
-      for (const log of await rpc.allLogs(this.#addresses, first, last)) {
-        const [topic = '' as Hex] = log.topics;
-        if (this.#known.has(topic)) continue;
-        this.found += 1;
-        const { address, blockNumber: block, transactionHash: transaction, topics, data } = log;
-        logger.error(
-          { address, block, transaction, topics, data },
-          'an event of protocol version 2 that is not known',
-        );
-      }
+      for (const log of await this.#options.rpc.allLogs(this.#addresses, first, last))
+        this.#check(log);
+      this.#from = last + 1;
     }
+  }
+
+  #check({ address, blockNumber: block, transactionHash: transaction, topics, data }: RangeLog) {
+    if (this.#known.has(topics[0] ?? '')) return;
+    this.found += 1;
+    this.#options.logger.error(
+      { address, block, transaction, topics, data },
+      'an event of protocol version 2 that is not known',
+    );
   }
 }

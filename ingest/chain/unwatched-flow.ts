@@ -2,7 +2,7 @@
  * Watches where the money goes. If the exchange moved to contracts that ingest does not know, everything would look healthy and empty;
  * but the money of its trades would still move. In the newest SAMPLE of every BLOCKS final blocks, this is the part of the pUSD that
  * was transferred in transactions without any log that ingest reads. Above MOST it is an error, with the contracts that were called.
- * A search that fails is made up for with the next blocks.
+ * A failed search is tried again with the next block.
  */
 import type { Logger } from 'pino';
 import { type Hex, toEventSelector } from 'viem';

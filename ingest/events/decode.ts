@@ -14,7 +14,7 @@ import {
   type LogFilter,
 } from './log.ts';
 import { MATCH } from './match.ts';
-import { OPERATOR } from './operator.ts';
+import { OPERATOR, ROLES_UPDATED } from './operator.ts';
 import { MODULE_RESOLUTION, RESOLUTION } from './resolution.ts';
 import { logsShares, shareEmitters, shareTopics } from './shares/share-logs.ts';
 import { V2_TOPICS } from './shares/v2-logs.ts';
@@ -101,6 +101,9 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
         if (topic === MODULE_ADDED && watched.modules?.has(module)) continue;
         throw new DecodeError('upgraded', `${log.address}: module ${module}`);
       }
+      // The bridge between chains is a role of the PositionManager.
+      if (topic === ROLES_UPDATED && !watched.exchanges.has(log.address))
+        throw new DecodeError('upgraded', `${log.address}: roles of ${addressTopic(log, 1)}`);
       const contract = contractOf(log.address, watched);
       if (contract === undefined) throw new DecodeError('not_watched', log.address);
       const reader = readers.find(

@@ -269,7 +269,8 @@ function takerFill(
         : sum((maker) => (maker.side === 'SELL' ? maker.usdc : maker.shares - maker.usdc));
   } else {
     // Merge: a maker that sells the other outcome leaves 1 − its price for the taker.
-    shares = takerFillAmount;
+    // In version 2 the taker gives the amount in the call, in version 3 what its makers take.
+    shares = version === 2 ? takerFillAmount : sum((maker) => maker.shares);
     usdc = sum((maker) => (maker.side === 'BUY' ? maker.usdc : maker.shares - maker.usdc));
   }
   return calledFill(order, { shares, usdc }, fee);

@@ -7,7 +7,7 @@ import { addressTopic, type ChainLog, DecodeError, type EventKind } from './log.
 
 const NEW_OPERATOR = toEventSelector('NewOperator(address,address)');
 const REMOVED_OPERATOR = toEventSelector('RemovedOperator(address,address)');
-const ROLES_UPDATED = toEventSelector('RolesUpdated(address,uint256)');
+export const ROLES_UPDATED = toEventSelector('RolesUpdated(address,uint256)');
 /** The role of operators among the bits of the roles. */
 const OPERATOR_ROLE = 2n;
 

@@ -188,11 +188,13 @@ export function encodeJson(json: Uint8Array | string, blocks: readonly Block[]):
 }
 
 function blockText({ number, hash, time, events, refused, coversMovements }: Block): string {
-  const stored = coversMovements ? LISTS : ALWAYS_STORED;
-  const lists = stored.map((list) => [
-    list,
-    eventsOf(list, [{ events }]).map(({ kind, blockNumber, blockTime, ...event }) => event),
-  ]);
+  const lists = LISTS.map(
+    (list) =>
+      [
+        list,
+        eventsOf(list, [{ events }]).map(({ kind, blockNumber, blockTime, ...event }) => event),
+      ] as const,
+  ).filter(([list, some]) => coversMovements || ALWAYS_STORED.includes(list) || some.length > 0);
   return toJson({
     number,
     hash,

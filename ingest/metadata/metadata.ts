@@ -307,7 +307,10 @@ export class Metadata {
       return places === undefined ? [] : [{ id: id as Hash, places }];
     });
     const legs = new Set(combos.flatMap(({ places }) => places.map((leg) => leg.conditionId)));
-    const ofLegs = legs.size === 0 ? new Map() : await this.#gamma.listings([...legs]);
+    const ofLegs =
+      legs.size === 0
+        ? new Map<string, Listing>()
+        : await this.#checked(await this.#gamma.listings([...legs]));
     for (const { id, places } of combos) {
       const named = places.map((leg) => ({ ...leg, listing: ofLegs.get(leg.conditionId) }));
       listings.set(id, comboListing(id, named));

@@ -60,7 +60,7 @@ const SHARE = 1_000_000n;
 export function pricesOf(cash: bigint, pieces: readonly Piece[]): readonly bigint[] {
   const known = pieces.flatMap(({ price }) => price ?? []);
   const sum = known.reduce((a, b) => a + b, 0n);
-  const typical = sum === 0n ? SHARE : sum / BigInt(known.length);
+  const typical = known.length === 0 ? SHARE / 2n : sum / BigInt(known.length);
   const size = ({ shares }: Piece) => (shares < 0n ? -shares : shares);
   const worth = (piece: Piece) => (size(piece) * (piece.price ?? typical)) / SHARE;
   const [out, into] = [

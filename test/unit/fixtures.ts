@@ -1,6 +1,11 @@
 /** The real transactions of test/fixtures, in the decoders' input format. */
 import type { Hex } from 'viem';
 import type { ChainLog } from '../../ingest/events/log.ts';
+import {
+  readShareLogs,
+  type ShareContracts,
+  type ShareLogs,
+} from '../../ingest/events/shares/share-logs.ts';
 import atlasReceipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 import atlasTx from '../fixtures/atlas-0001-tx.json' with { type: 'json' };
 
@@ -26,6 +31,13 @@ type RawLog = {
   readonly transactionHash?: string;
   readonly logIndex?: string;
 };
+
+/** What the logs say of shares. None of them may be refused. */
+export function shareLogsOf(logs: readonly ChainLog[], contracts: ShareContracts): ShareLogs {
+  return readShareLogs(logs, contracts, (_, error) => {
+    throw error;
+  });
+}
 
 export function chainLog(log: RawLog): ChainLog {
   return {

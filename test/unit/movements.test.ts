@@ -4,9 +4,10 @@ import { describe, expect, test } from 'vitest';
 import { MATCH } from '../../ingest/events/match.ts';
 import { KnownMarkets } from '../../ingest/events/shares/known-markets.ts';
 import { movementsOf, type TokenPlace } from '../../ingest/events/shares/movements.ts';
-import { readShareLogs, type ShareContracts } from '../../ingest/events/shares/share-logs.ts';
+import type { ShareContracts } from '../../ingest/events/shares/share-logs.ts';
 import { positionIds } from '../../ingest/events/token-ids.ts';
 import { cases, ids, logOf, names, of } from '../support/share-cases.ts';
+import { shareLogsOf } from './fixtures.ts';
 
 const CONTRACTS: ShareContracts = {
   conditionalTokens: of('CTF'),
@@ -56,7 +57,7 @@ describe('the movements of a transaction', () => {
       const fills = matches.flatMap((match) => match.fills);
       const known = new KnownMarkets();
       const placeOf = (token: string) => PLACES.get(token) ?? known.placeOf(token);
-      const found = movementsOf(readShareLogs(logs, CONTRACTS), fills, CONTRACTS, placeOf);
+      const found = movementsOf(shareLogsOf(logs, CONTRACTS), fills, CONTRACTS, placeOf);
       const shown = found.map(({ kind, trader, conditionId, change, counterparty }) => [
         kind,
         trader,

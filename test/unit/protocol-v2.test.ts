@@ -1,4 +1,4 @@
-/** Protocol version 2: ids, calls, results, combos, markets that continue others. The contracts: process/devnet-v2.test.ts. */
+/** Protocol version 2: ids, calls, results, combos, markets that continue others. The contracts: process/protocol-v2.test.ts. */
 import fc from 'fast-check';
 import {
   encodeAbiParameters,
@@ -18,6 +18,7 @@ import {
 } from '../../ingest/events/match-call.ts';
 import { BlockMovements } from '../../ingest/events/shares/block-movements.ts';
 import { comboParts, comboPayouts, PARTS } from '../../ingest/events/shares/combos.ts';
+import { KnownMarkets } from '../../ingest/events/shares/known-markets.ts';
 import { valuesOf } from '../../ingest/events/shares/restructuring.ts';
 import {
   readShareLogs,
@@ -34,7 +35,7 @@ import { comboListing } from '../../ingest/metadata/combo-listing.ts';
 import { payoutOf, payoutsOf } from '../../projector/fold/position.ts';
 import { OpenPositions } from '../../projector/fold/positions.ts';
 import encoded from '../fixtures/shares-encoded.json' with { type: 'json' };
-import { chainLog, POLYGON, runs } from './fixtures.ts';
+import { chainLog, POLYGON, runs, shareLogsOf } from './fixtures.ts';
 
 const address = (n: number): Hex => `0x${n.toString(16).padStart(40, '0')}`;
 const hash = (n: number): Hash => `0x${n.toString(16).padStart(64, '0')}`;
@@ -156,6 +157,14 @@ describe('a call of version 3', () => {
     expect([filled.usdc, filled.shares]).toEqual([6n * M, 10n * M]);
   });
 
+  test('a seller whose shares are merged gives what its makers take, not what it offers', () => {
+    const taker = order(ALICE, 1, yes(market), 10n * M, 2n * M);
+    const maker = order(BOB, 1, no(market), 8n * M, 5n * M);
+    const input = call(taker, [maker], [8n * M], 10n * M);
+    const { taker: filled } = decodeMatchCall(input, EXCHANGE, POLYGON);
+    expect([filled.usdc, filled.shares]).toEqual([3n * M, 8n * M]);
+  });
+
   test('of a token of no module is refused', () => {
     const taker = order(ALICE, 0, '5', 6n * M, 10n * M);
     const input = call(taker, [order(BOB, 1, '5', 10n * M, 6n * M)], [10n * M], 6n * M);
@@ -213,7 +222,7 @@ function block(state: BlockMovements, logs: readonly ChainLog[], matches: readon
   const results = decodeLogs(other, WATCHED).events.flatMap((event) =>
     event.kind === 'resolution' ? [{ ...event, ...at }] : [],
   );
-  const read: ShareLogs = readShareLogs(share, CONTRACTS);
+  const read: ShareLogs = shareLogsOf(share, CONTRACTS);
   return state.complete({
     ...at,
     events: [...matches.map((match) => ({ ...match, ...at })), ...results],
@@ -244,6 +253,15 @@ describe('operators', () => {
     expect(
       decodeLogs(roles, WATCHED).events.map((event) => event.kind === 'operator' && event.allowed),
     ).toEqual([false, false, true, true]);
+  });
+
+  test('of the other contracts are an alarm: with a role, the bridge mints shares', () => {
+    for (const contract of [MANAGER, BINARY]) {
+      const log = logOf(contract, 0, 'RolesUpdated', { user: ALICE, roles: 2n });
+      expect(decodeLogs([log], WATCHED).refused.map(({ error }) => error.message)).toEqual([
+        `upgraded: ${contract}: roles of ${ALICE}`,
+      ]);
+    }
   });
 });
 
@@ -485,10 +503,62 @@ describe('shares that become shares of other markets', () => {
       }),
     ];
     expect(movementsOf(block(started(), logs))).toEqual([
-      ['convert', ALICE, second, 0n, -9n * M, 9n * M],
-      ['convert', ALICE, first, 9n * M, 0n, -4_500_000n],
-      ['convert', ALICE, other, 9n * M, 0n, -4_500_000n],
+      ['convert', ALICE, second, 0n, -9n * M, 4_500_000n],
+      ['convert', ALICE, first, 9n * M, 0n, -2_250_000n],
+      ['convert', ALICE, other, 9n * M, 0n, -2_250_000n],
     ]);
+  });
+
+  test('redemptions of both outcomes, whose shares are taken first, are paid what each says', () => {
+    const redeemed = (logIndex: number, positionId: string, payout: bigint) =>
+      logOf(BINARY, logIndex, 'PositionRedeemed', {
+        ...{ initiator: ROUTER, positionId: BigInt(positionId), to: ALICE, amount: 9n * M, payout },
+      });
+    const market = condition(1, 9);
+    const logs = [
+      transfer(0, ALICE, BINARY, yes(market), ROUTER),
+      transfer(1, ALICE, BINARY, no(market), ROUTER),
+      redeemed(2, no(market), 2n * M),
+      redeemed(3, yes(market), 7n * M),
+    ];
+    expect(movementsOf(block(started(), logs))).toEqual([
+      ['redeem', ALICE, market, -9n * M, 0n, 7n * M],
+      ['redeem', ALICE, market, 0n, -9n * M, 2n * M],
+    ]);
+  });
+
+  test('a redemption beside a combo that is taken apart is paid by its own event', () => {
+    const [before, after, other] = [condition(3, 1, 0), condition(3, 2, 0), condition(3, 3, 0)];
+    const logs = [
+      transfer(0, ALICE, COMBINATORIAL, yes(other), ROUTER),
+      transfer(1, ALICE, COMBINATORIAL, no(before), ROUTER),
+      transfer(2, ZERO, ALICE, no(after), COMBINATORIAL),
+      logOf(COMBINATORIAL, 3, 'Compressed', {
+        ...{ initiator: ROUTER, oldId: BigInt(no(before)), newId: BigInt(no(after)), to: ALICE },
+        ...{ amount: 9n * M, newAmount: 9n * M, collateral: 2n * M },
+      }),
+      logOf(COMBINATORIAL, 4, 'PositionRedeemed', {
+        ...{ initiator: ROUTER, positionId: BigInt(yes(other)), to: ALICE },
+        ...{ amount: 9n * M, payout: 5n * M },
+      }),
+    ];
+    expect(movementsOf(block(started(), logs))).toContainEqual([
+      ...['redeem', ALICE, other, -9n * M, 0n, 5n * M],
+    ]);
+  });
+
+  test('an event that cannot be read leaves the transfers beside it', () => {
+    const logs = [
+      transfer(0, ALICE, NEG_RISK, no(first), ROUTER),
+      logOf(NEG_RISK, 1, 'PositionRedeemed', {
+        ...{ initiator: ROUTER, positionId: BigInt(no(first)), to: ALICE },
+        ...{ amount: 9n * M, payout: 2n ** 60n },
+      }),
+    ];
+    const refused: number[] = [];
+    const read = readShareLogs(logs, CONTRACTS, ({ logIndex }) => refused.push(logIndex));
+    expect(refused).toEqual([1]);
+    expect(read).toMatchObject({ moves: [{ logIndex: 0 }], named: [] });
   });
 
   test('a combo that loses its resolved legs', () => {
@@ -503,8 +573,8 @@ describe('shares that become shares of other markets', () => {
       }),
     ];
     expect(movementsOf(block(started(), logs))).toEqual([
-      ['convert', ALICE, before, 0n, -9n * M, 9n * M],
-      ['convert', ALICE, after, 0n, 9n * M, -7n * M],
+      ['convert', ALICE, before, 0n, -9n * M, 4_500_000n],
+      ['convert', ALICE, after, 0n, 9n * M, -2_500_000n],
     ]);
   });
 
@@ -532,7 +602,7 @@ describe('shares that become shares of other markets', () => {
     expect(movementsOf(block(started(), logs))).toEqual([
       ['transfer', ALICE, first, -9n * M, 0n, 0n],
     ]);
-    const found = readShareLogs(
+    const found = shareLogsOf(
       Array.from({ length: 21 }, (_, n) => transfer(n, address(1_000 + n), BOB, yes(first), other)),
       CONTRACTS,
     );
@@ -563,7 +633,7 @@ describe('shares that become shares of other markets', () => {
 
   test('a token of no module is kept for an alarm', () => {
     const state = started();
-    const logs = readShareLogs([transfer(0, ALICE, BOB, `${4n << 248n}`, ALICE)], CONTRACTS);
+    const logs = shareLogsOf([transfer(0, ALICE, BOB, `${4n << 248n}`, ALICE)], CONTRACTS);
     const found = { blockNumber: 1, blockTime: 1, events: [], shares: new Map([[hash(1), logs]]) };
     expect(state.complete(found)).toEqual([]);
     expect(state.alarms(found).map(({ error }) => error.reason)).toEqual(['foreign_token']);
@@ -639,6 +709,37 @@ describe('a market that a condition of protocol version 2 continues', () => {
     });
     expect(resultsOf(block(state, [resolved(next, [M, 0n]), result]))).toEqual([[old, M, 0n]]);
     expect(resultsOf(block(state, [resolved(next, [M, 0n])]))).toEqual([]);
+  });
+
+  test('decides the combos that it is a leg of, if it has a result already', () => {
+    const state = started();
+    const combo = condition(3, 51, 0);
+    const legs = [BigInt(yes(next))];
+    block(state, [
+      logOf(COMBINATORIAL, 0, 'CombinatorialConditionPrepared', {
+        ...{ conditionId: bytes31(combo), legs },
+      }),
+    ]);
+    state.learn({
+      ...{ kind: 'resolution', blockNumber: 1, blockTime: 1, txHash: hash(1), logIndex: 1 },
+      ...{ conditionId: old, payouts: [0n, 1n] },
+    });
+    expect(resultsOf(block(state, [registered]))).toEqual([[combo, 0n, 1n]]);
+  });
+
+  test('is the one of its first registration, also after a restart', () => {
+    const state = known();
+    const later = (conditionId: Hash, legacyConditionId: Hash) =>
+      logOf(BINARY, 0, 'MigrationConditionRegistered', {
+        ...{ conditionId: bytes31(conditionId), legacyConditionId },
+      });
+    const [other, second] = [hash(78), condition(1, 8)];
+    block(state, [later(second, old)]);
+    block(state, [later(next, other)]);
+    for (const markets of [state.known, new KnownMarkets(state.known.all())]) {
+      expect([markets.marketOf(next), markets.marketOf(second)]).toEqual([old, second]);
+      expect(markets.tokensOf(old).positionManager).toEqual(structuredTokens(next));
+    }
   });
 
   test('has tokens in both contracts', () => {

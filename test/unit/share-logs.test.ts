@@ -11,12 +11,12 @@ import {
 import { describe, expect, test } from 'vitest';
 import { MATCH } from '../../ingest/events/match.ts';
 import { movementsOf, type TokenPlace } from '../../ingest/events/shares/movements.ts';
-import { readShareLogs, type ShareContracts } from '../../ingest/events/shares/share-logs.ts';
+import type { ShareContracts } from '../../ingest/events/shares/share-logs.ts';
 import { structuredId } from '../../ingest/events/structured-ids.ts';
 import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
 import encoded from '../fixtures/shares-encoded.json' with { type: 'json' };
 import real from '../fixtures/shares-real-logs.json' with { type: 'json' };
-import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtures.ts';
+import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, shareLogsOf, WATCHED } from './fixtures.ts';
 
 const MODULE = '0x1000008dd9001b968442c1000017eae6e0da00ba';
 const SILENT_ADAPTER = '0xada100874d00e3331d00f2007a9c336a65009718';
@@ -79,7 +79,7 @@ const structured = ({ positionId }: Decoded) => structuredId(String(positionId))
 
 describe('an event that names movements', () => {
   test.each(named)('%s', (_, log, decoded) => {
-    const [event, ...more] = readShareLogs([chainLog(log)], CONTRACTS).named;
+    const [event, ...more] = shareLogsOf([chainLog(log)], CONTRACTS).named;
     expect(more).toEqual([]);
     const by = decoded.stakeholder ?? decoded.redeemer ?? decoded.initiator ?? decoded.from;
     expect(event).toMatchObject({ kind: KINDS[String(decoded.event)], by });
@@ -87,8 +87,9 @@ describe('an event that names movements', () => {
     const condition = decoded.positionId ? structured(decoded) : decoded.conditionId;
     const { marketId, indexSet, amount } = event?.conversion ?? {};
     if (decoded.marketId === undefined) {
-      expect(event?.isAbout(String(condition).padEnd(66, '0'))).toBe(true);
-      expect(event?.isAbout(`0x${'0'.repeat(64)}`)).toBe(false);
+      const id = String(decoded.positionId);
+      expect(event?.isAbout(String(condition).padEnd(66, '0'), id)).toBe(true);
+      expect(event?.isAbout(`0x${'0'.repeat(64)}`, id)).toBe(false);
     } else
       expect([marketId, `${indexSet}`, `${amount}`]).toEqual([
         ...[decoded.marketId, decoded.indexSet, decoded.amount],
@@ -105,7 +106,7 @@ test('a conversion names the markets whose shares are given up, from the questio
   const {
     named: [event],
     conditions,
-  } = readShareLogs([chainLog(log as Log)], CONTRACTS);
+  } = shareLogsOf([chainLog(log as Log)], CONTRACTS);
   const { indexSet = 0n, questionOf } = event?.conversion ?? {};
   expect(indexSet).toBeGreaterThan(0n);
   const set = conditions.reduce(
@@ -125,7 +126,7 @@ describe('a transfer', () => {
     const expected = ids.flatMap((tokenId, at) =>
       values[at] === '0' ? [] : [{ operator, from, to, tokenId, shares: BigInt(values[at] ?? 0) }],
     );
-    const { moves } = readShareLogs([chainLog(log)], CONTRACTS);
+    const { moves } = shareLogsOf([chainLog(log)], CONTRACTS);
     expect(moves.map(({ logIndex, ...move }) => move)).toEqual(expected);
   });
 });
@@ -135,14 +136,14 @@ test('logs of other contracts and events are ignored', () => {
     event === 'RemainingConditionsDerivableAsNo';
   const logs = foreign.filter((one) => !isV2(one)).map(([, log]) => log);
   expect(logs.length).toBeGreaterThan(2);
-  expect(readShareLogs(logs.map(chainLog), CONTRACTS)).toEqual({
+  expect(shareLogsOf(logs.map(chainLog), CONTRACTS)).toEqual({
     moves: [],
     named: [],
     conditions: [],
   });
   const [, log] = named[0] ?? [];
   const elsewhere = { ...(log as Log), address: EXCHANGE };
-  expect(readShareLogs([chainLog(elsewhere)], CONTRACTS).named).toEqual([]);
+  expect(shareLogsOf([chainLog(elsewhere)], CONTRACTS).named).toEqual([]);
 });
 
 test('a market of the neg-risk adapter is known with its fee, if it has one', () => {
@@ -157,7 +158,7 @@ test('a market of the neg-risk adapter is known with its fee, if it has one', ()
     const [topic] = encodeEventTopics({ abi });
     const data = encodeAbiParameters(parseAbiParameters('uint256, bytes'), [feeBips, '0x1234']);
     const topics = [topic as Hex, marketId, `0x${'0'.repeat(64)}` as const];
-    return readShareLogs(
+    return shareLogsOf(
       [{ ...chainLog(real.logs[0]?.log as Log), ...log, topics, data }],
       CONTRACTS,
     );
@@ -181,7 +182,7 @@ describe('a real mint match', () => {
   const fills = exchangeLogs.flatMap((log) =>
     MATCH.topics.includes(log.topics[0] as Hex) ? (reader.read(log)?.fills ?? []) : [],
   );
-  const shares = readShareLogs(atlas.logs, CONTRACTS);
+  const shares = shareLogsOf(atlas.logs, CONTRACTS);
   const conditionId = `0x${'c'.repeat(64)}` as const;
   const tokens = [...new Set(fills.map(({ tokenId }) => tokenId))];
   const placeOf = (tokenId: string): TokenPlace => ({

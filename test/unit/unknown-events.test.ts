@@ -43,31 +43,54 @@ test('an unknown event is logged raw and counted within a hundred blocks, known 
     logOf('ResultReported(address,bytes31,uint256[])', 152),
   ];
   const { unknown, ranges, lines } = searching(logs);
-  for (let block = 101; block <= 200; block++) unknown.stored(block);
-  await settle();
-  expect(ranges).toEqual([[101, 200]]);
+  for (let block = 101; block <= 200; block++) {
+    unknown.stored(block);
+    await settle();
+  }
+  expect(ranges).toEqual(Array.from({ length: 10 }, (_, n) => [101 + 10 * n, 110 + 10 * n]));
   expect(unknown.found).toBe(1);
   const topic: Hex = toEventSelector('SomethingNew(uint256)');
   expect(lines).toMatchObject([{ address: MODULE, block: 150, topics: [topic], data: '0x1234' }]);
 });
 
-test('a search that fails is tried again, and a long pause is not made up for', async () => {
-  const { unknown, ranges, control } = searching([]);
+test('a failed search is tried again ten blocks later, and no event is counted twice', async () => {
+  const { unknown, ranges, lines, control } = searching([logOf('SomethingNew(uint256)', 5)]);
+  const store = async (from: number, to: number) => {
+    for (let block = from; block <= to; block++) {
+      unknown.stored(block);
+      await settle();
+    }
+  };
+  await store(1, 10);
   control.isDown = true;
-  for (const block of [1, 100]) unknown.stored(block);
-  await settle();
+  await store(11, 30);
   control.isDown = false;
-  unknown.stored(101);
-  await settle();
-  unknown.stored(50_000);
-  await settle();
-  expect(ranges.slice(0, 3)).toEqual([
-    [1, 100],
-    [1, 100],
-    [101, 101],
+  await store(31, 40);
+  expect(ranges).toEqual([
+    [1, 10],
+    ...[
+      [11, 20],
+      [11, 20],
+    ],
+    ...[
+      [11, 20],
+      [21, 30],
+      [31, 40],
+    ],
   ]);
-  expect(ranges.slice(3)).toHaveLength(10);
-  expect(ranges.at(-1)).toEqual([49_901, 50_000]);
+  expect(unknown.found).toBe(1);
+  expect(lines.map(({ msg }) => msg)).toEqual([
+    'an event of protocol version 2 that is not known',
+    'unknown events could not be looked for',
+  ]);
+});
+
+test('a long pause is not made up for', async () => {
+  const { unknown, ranges } = searching([]);
+  for (const block of [1, 50_000]) unknown.stored(block);
+  await settle();
+  expect(ranges).toHaveLength(10);
+  expect(ranges.at(0)).toEqual([49_901, 49_910]);
 });
 
 test('without protocol version 2 nothing is asked', async () => {

@@ -145,14 +145,8 @@ export class BlockMovements {
 
   /** Of the combos whose payout an event decides. */
   #comboResults(event: LedgerEvent): readonly Resolution[] {
-    const { blockNumber, blockTime, txHash, logIndex, conditionId } = event;
-    const decided =
-      event.kind === 'resolution'
-        ? this.#known.combosOf(conditionId)
-        : event.kind === 'market' && event.legs !== undefined
-          ? [conditionId]
-          : [];
-    return decided.flatMap((combo) => {
+    const { blockNumber, blockTime, txHash, logIndex } = event;
+    return this.#affectedCombos(event).flatMap((combo) => {
       const { legs = [], payouts } = this.#known.find(combo) ?? {};
       const parts =
         payouts === undefined ? comboParts(legs.map((leg) => this.#leg(leg))) : undefined;
@@ -160,6 +154,16 @@ export class BlockMovements {
       const at = { blockNumber, blockTime, txHash, logIndex };
       return [{ kind: 'resolution', ...at, conditionId: combo, ...comboPayouts(parts) }];
     });
+  }
+
+  #affectedCombos(event: LedgerEvent): readonly Hash[] {
+    if (event.kind === 'resolution') return this.#known.combosOf(event.conditionId);
+    if (event.kind !== 'market') return [];
+    if (event.legs !== undefined) return [event.conditionId];
+    // A leg that continues a market may have its result with that.
+    return event.legacyConditionId === undefined
+      ? []
+      : this.#known.combosOf(event.legacyConditionId);
   }
 
   #leg(tokenId: string): Leg {

@@ -36,7 +36,7 @@ export class KnownMarkets {
   readonly #conditions = new Map<string, Hash>();
   /** By condition of protocol version 2, the market that it continues. */
   readonly #continued = new Map<string, Hash>();
-  /** By market, the combos that have it as a leg. */
+  /** By market, the combos without a result that have it as a leg. */
   readonly #combos = new Map<string, Set<Hash>>();
 
   constructor(markets: readonly KnownMarket[] = []) {
@@ -46,7 +46,8 @@ export class KnownMarkets {
       if (market.continuedBy !== undefined)
         this.#continued.set(market.continuedBy, market.conditionId);
     }
-    for (const { conditionId, legs } of markets) this.#combo(conditionId, legs);
+    for (const { conditionId, legs, payouts } of markets)
+      if (payouts === undefined) this.#combo(conditionId, legs);
   }
 
   /** All markets. What is learnt later replaces them and does not change them. */
@@ -93,7 +94,7 @@ export class KnownMarkets {
     };
   }
 
-  /** Combos that have a leg in this market. */
+  /** Combos without a result that have a leg in this market. */
   combosOf(conditionId: string): readonly Hash[] {
     return [...(this.#combos.get(conditionId) ?? [])];
   }
@@ -111,7 +112,7 @@ export class KnownMarkets {
       this.#set(conditionId, { legs });
       this.#combo(conditionId, legs);
     }
-    if (legacyConditionId !== undefined) {
+    if (legacyConditionId !== undefined && this.#canContinue(conditionId, legacyConditionId)) {
       this.#set(legacyConditionId, { continuedBy: conditionId });
       this.#continued.set(conditionId, legacyConditionId);
       for (const combo of this.combosOf(conditionId)) this.#combo(combo, this.find(combo)?.legs);
@@ -132,9 +133,23 @@ export class KnownMarkets {
     this.#set(conditionId, { price: price < 0n ? 0n : price > ONE ? ONE : price });
   }
 
+  /** Only the first registration counts. */
+  #canContinue(conditionId: Hash, legacyConditionId: Hash): boolean {
+    return (
+      !this.#continued.has(conditionId) && this.find(legacyConditionId)?.continuedBy === undefined
+    );
+  }
+
   /** Only the first resolution counts. */
   #resolved({ conditionId, payouts }: Resolution): void {
-    if (this.find(conditionId)?.payouts === undefined) this.#set(conditionId, { payouts });
+    const { payouts: known, legs = [] } = this.find(conditionId) ?? {};
+    if (known !== undefined) return;
+    this.#set(conditionId, { payouts });
+    for (const leg of legs) this.#combos.get(this.#marketOfLeg(leg))?.delete(conditionId);
+  }
+
+  #marketOfLeg(tokenId: string): string {
+    return this.placeOf(tokenId)?.conditionId ?? '';
   }
 
   #set(conditionId: Hash, change: Partial<KnownMarket>): KnownMarket {
@@ -145,7 +160,7 @@ export class KnownMarkets {
 
   #combo(conditionId: Hash, legs: readonly string[] = []): void {
     for (const leg of legs) {
-      const market = this.placeOf(leg)?.conditionId ?? '';
+      const market = this.#marketOfLeg(leg);
       this.#combos.set(market, (this.#combos.get(market) ?? new Set()).add(conditionId));
     }
   }

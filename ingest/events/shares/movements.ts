@@ -84,7 +84,8 @@ export function movementsOf(
       const change = { tokenId, shares: isOut ? -shares : shares };
       const { conditionId = '', continuedBy } = placeOf(tokenId) ?? {};
       const about = named.filter(
-        ({ isAbout }) => isAbout(conditionId) || (continuedBy && isAbout(continuedBy)),
+        ({ isAbout }) =>
+          isAbout(conditionId, tokenId) || (continuedBy && isAbout(continuedBy, tokenId)),
       );
       const event = nameOf({ ...move, trader, contract, isOut }, about, contracts);
       if (event?.kind === 'migrate') {

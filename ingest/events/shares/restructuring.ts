@@ -13,17 +13,18 @@ export type Exchanged = {
 };
 
 const ONE = 1_000_000n;
+const HALF = ONE / 2n;
 
 /**
  * The trader's cash for each, negative for a purchase; it adds up to `cash`. Given shares are sold at their price. Received shares
  * cost the rest, split in proportion to their prices. If nothing is received, the given shares are sold for `cash`. A share without
- * a price counts as the mean of the others; if no price is known, all shares count the same. Divisions round down, and the last one
+ * a price counts as the mean of the others, or as ½ if no price is known; if all received shares are worth nothing, they count the same. Divisions round down, and the last one
  * on each side takes the remainder.
  */
 export function valuesOf(cash: bigint, exchanged: readonly Exchanged[]): readonly bigint[] {
   const known = exchanged.flatMap(({ price }) => price ?? []);
   const sum = known.reduce((total, price) => total + price, 0n);
-  const mean = known.length === 0 || sum === 0n ? ONE : sum / BigInt(known.length);
+  const mean = known.length === 0 ? HALF : sum / BigInt(known.length);
   const worth = exchanged.map(({ shares, price }) => {
     const value = ((shares < 0n ? -shares : shares) * (price ?? mean)) / ONE;
     return { isGiven: shares < 0n, value };

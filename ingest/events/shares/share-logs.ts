@@ -6,7 +6,7 @@
 import { encodePacked, type Hex, toEventSelector } from 'viem';
 import { keccak256Hex } from '../../../infra/keccak.ts';
 import type { Hash } from '../../contract.ts';
-import { addressOf, addressTopic, type ChainLog, DecodeError } from '../log.ts';
+import { addressOf, addressTopic, boundedAmount, type ChainLog, DecodeError } from '../log.ts';
 import { eventOf, structuredId } from '../structured-ids.ts';
 import {
   isEmpty,
@@ -82,7 +82,7 @@ export type Named = {
   readonly emitter: Hex;
   /** Who called the emitter: a trader or another contract. */
   readonly by: Hex;
-  readonly isAbout: (conditionId: string) => boolean;
+  readonly isAbout: (conditionId: string, tokenId: string) => boolean;
   /** Of a redemption, micro-USDC. */
   readonly payout: bigint | undefined;
   readonly conversion: Conversion | undefined;
@@ -243,8 +243,15 @@ export function logsShares(address: Hex, topic: Hex, contracts: ShareContracts):
   return BY_TOPIC[emitter].has(topic) || OTHER_TOPICS[emitter].has(topic);
 }
 
-/** Reads the logs of one transaction. Throws DecodeError. */
-export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContracts): ShareLogs {
+/**
+ * Reads the logs of one transaction. Throws DecodeError if a transfer cannot be read. Of other events that cannot be read only
+ * `refuse` is told: transfers alone decide balances, and what no event names is unexplained.
+ */
+export function readShareLogs(
+  logs: readonly ChainLog[],
+  contracts: ShareContracts,
+  refuse: (log: ChainLog, error: DecodeError) => void,
+): ShareLogs {
   const moves: Move[] = [];
   const named: Named[] = [];
   const conditions: Condition[] = [];
@@ -256,14 +263,21 @@ export function readShareLogs(logs: readonly ChainLog[], contracts: ShareContrac
       const own = transfersOf(log, topic);
       moves.push(...own);
       if (log.address === contracts.v2?.positionManager) readV2Moves(own, v2);
-    } else if (V2_TOPICS.has(topic)) readV2Log(log, v2);
-    else if (topic === CONDITION_PREPARATION) conditions.push(...preparedBy(log, contracts));
-    else if (topic === MARKET_PREPARED) conditions.push(...withFee(log, contracts));
-    else {
-      const event = namedBy(log, contracts);
-      named.push(event);
-      if (event.condition !== undefined) conditions.push(event.condition);
-      conditions.push(...givenUp(event, contracts));
+      continue;
+    }
+    try {
+      if (V2_TOPICS.has(topic)) readV2Log(log, v2);
+      else if (topic === CONDITION_PREPARATION) conditions.push(...preparedBy(log, contracts));
+      else if (topic === MARKET_PREPARED) conditions.push(...withFee(log, contracts));
+      else {
+        const event = namedBy(log, contracts);
+        named.push(event);
+        if (event.condition !== undefined) conditions.push(event.condition);
+        conditions.push(...givenUp(event, contracts));
+      }
+    } catch (error) {
+      if (!(error instanceof DecodeError)) throw error;
+      refuse(log, error);
     }
   }
   return { moves, named, conditions, ...(isEmpty(v2) ? {} : { v2 }) };
@@ -311,24 +325,30 @@ function namedBy(
   }
   if ('combos' in naming || 'eventId' in naming) {
     const event = 'eventId' in naming ? eventOf(naming.eventId(log)) : undefined;
+    const ids =
+      'combos' in naming ? naming.positionIds?.map((id) => decimalOf(id(log))) : undefined;
     return {
       ...of,
-      isAbout: (conditionId) => event === undefined || eventOf(conditionId) === event,
+      isAbout: (conditionId, tokenId) =>
+        (event === undefined || eventOf(conditionId) === event) &&
+        (ids === undefined || ids.includes(tokenId)),
       ...{ payout: undefined, conversion: undefined },
       restructured: { cash: naming.paid?.(log) ?? 0n },
     };
   }
   // A position of no known module is about no market that we know, and others in the transaction are.
+  const position = 'positionId' in naming ? decimalOf(naming.positionId(log)) : undefined;
   const own =
-    'positionId' in naming
-      ? structuredId(BigInt(naming.positionId(log)).toString())?.conditionId
-      : (naming.conditionId(log) as Hash);
+    'conditionId' in naming
+      ? (naming.conditionId(log) as Hash)
+      : structuredId(position ?? '0')?.conditionId;
   const { payout } = naming;
   const shares = 'shares' in naming ? naming.shares : undefined;
   return {
     ...of,
-    isAbout: (conditionId) => conditionId === own,
-    payout: payout && BigInt(payout(log)),
+    isAbout: (conditionId, tokenId) =>
+      conditionId === own && (position === undefined || position === tokenId),
+    payout: payout && boundedAmount(BigInt(payout(log))),
     conversion: undefined,
     condition:
       shares &&
@@ -336,6 +356,8 @@ function namedBy(
       tokensOf(own, addressOf(shares.collateral(log)), shares.parent(log), { logIndex, contracts }),
   };
 }
+
+const decimalOf = (id: Hex) => BigInt(id).toString();
 
 const NO_PARENT = `0x${'0'.repeat(64)}`;
 

@@ -3,11 +3,11 @@
  * shares of the PositionManager. Signatures are those of the deployed contracts. Those of combos changed with the upgrade of
  * 2026-09-08, and both are read.
  */
-import { toEventSelector } from 'viem';
+import { type Hex, toEventSelector } from 'viem';
 import type { Hash } from '../../contract.ts';
 import type { ChainLog } from '../log.ts';
 import { conditionsOfEvent, structuredId } from '../structured-ids.ts';
-import { data, list, type ReadWord, topic, word } from './words.ts';
+import { amount, data, list, type ReadWord, topic } from './words.ts';
 
 /** In protocol version 2, shares of some markets become shares of others, and money is paid or taken. */
 export type Restructured = {
@@ -36,7 +36,7 @@ type DerivedResults = {
 export type V2Logs = {
   readonly conditions: StructuredCondition[];
   readonly derived: DerivedResults[];
-  /** Tokens of the PositionManager that are of no known module. */
+  /** Tokens of the PositionManager that are of no known module, one of each log. */
   readonly foreign: { readonly logIndex: number; readonly tokenId: string }[];
 };
 
@@ -46,11 +46,16 @@ export type V2Subject =
   | { readonly positionId: ReadWord }
   /** Those of the markets of a neg-risk event. */
   | { readonly eventId: ReadWord; readonly paid?: (log: ChainLog) => bigint }
-  /** Those of combos: the transfers tell which. */
-  | { readonly combos: true; readonly paid?: (log: ChainLog) => bigint };
+  /** Those of combos, if it does not name the positions: the transfers tell which. */
+  | {
+      readonly combos: true;
+      readonly positionIds?: readonly ReadWord[];
+      readonly paid?: (log: ChainLog) => bigint;
+    };
 
 const CONDITION = { conditionId: topic(2) };
 const RESTRUCTURED = { kind: 'convert', combos: true } as const;
+const COMPRESSED = { ...RESTRUCTURED, positionIds: [topic(2), topic(3)] };
 
 /** Where an event of a module has what it says. Its first indexed argument is the caller. */
 type ModuleNaming = {
@@ -72,17 +77,17 @@ export const MODULE_NAMING: Readonly<Record<string, ModuleNaming>> = {
     ...{ kind: 'convert', eventId: topic(2) },
   },
   'HorizontalSplit(address,bytes29,address,uint256)': {
-    ...{ kind: 'convert', eventId: topic(2), paid: (log) => -word(log, 0) },
+    ...{ kind: 'convert', eventId: topic(2), paid: (log) => -amount(log, 0) },
   },
   'HorizontalMerge(address,bytes29,address,uint256)': {
-    ...{ kind: 'convert', eventId: topic(2), paid: (log) => word(log, 0) },
+    ...{ kind: 'convert', eventId: topic(2), paid: (log) => amount(log, 0) },
   },
   // Combos, before and after the upgrade of 2026-09-08.
   'Compressed(address,uint256,uint256,uint256,uint256,uint256)': {
-    ...{ ...RESTRUCTURED, paid: (log) => word(log, 2) },
+    ...{ ...COMPRESSED, paid: (log) => amount(log, 2) },
   },
   'Compressed(address,uint256,uint256,address,uint256,uint256,uint256)': {
-    ...{ ...RESTRUCTURED, paid: (log) => word(log, 3) },
+    ...{ ...COMPRESSED, paid: (log) => amount(log, 3) },
   },
   'Wrapped(address,uint256,uint256,uint256)': RESTRUCTURED,
   'Wrapped(address,uint256,uint256,address,uint256)': RESTRUCTURED,
@@ -111,7 +116,7 @@ const REMAINING_ARE_NO = toEventSelector('RemainingConditionsDerivableAsNo(bytes
 const OTHER_IS_YES = toEventSelector('SyntheticConditionDerivableAsYes(bytes29,bytes31)');
 
 /** Besides the events that name a kind of movement. */
-export const V2_TOPICS: ReadonlySet<string> = new Set([
+export const V2_TOPICS: ReadonlySet<Hex> = new Set([
   ...[LEGS_PREPARED, MIGRATION_REGISTERED, REMAINING_ARE_NO, OTHER_IS_YES],
 ]);
 
@@ -119,9 +124,11 @@ export function isEmpty({ conditions, derived, foreign }: V2Logs): boolean {
   return conditions.length + derived.length + foreign.length === 0;
 }
 
-/** Transfers of the PositionManager. */
+/** Transfers of the PositionManager, of one log. */
 export function readV2Moves(moves: readonly V2Logs['foreign'][number][], into: V2Logs): void {
-  into.foreign.push(...moves.filter(({ tokenId }) => structuredId(tokenId) === undefined));
+  // A batch may have many such tokens.
+  const foreign = moves.find(({ tokenId }) => structuredId(tokenId) === undefined);
+  if (foreign !== undefined) into.foreign.push(foreign);
 }
 
 /** A log with one of V2_TOPICS. Throws DecodeError. */

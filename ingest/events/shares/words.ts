@@ -1,6 +1,6 @@
 /** Reads the words of a log. Nearly all logs are transfers, so they are read without a decoder. */
 import type { Hex } from 'viem';
-import { type ChainLog, DecodeError } from '../log.ts';
+import { boundedAmount, type ChainLog, DecodeError } from '../log.ts';
 
 /** Reads a word of a log: one of its topics, or one of its data. Throws DecodeError. */
 export type ReadWord = (log: ChainLog) => Hex;
@@ -21,6 +21,11 @@ const WORD = 64;
 /** A word of the data. */
 export function word(log: ChainLog, at: number): bigint {
   return BigInt(`0x${digits(log, at)}`);
+}
+
+/** A word of the data that is an amount of money. Throws DecodeError if it is more than all there is. */
+export function amount(log: ChainLog, at: number): bigint {
+  return boundedAmount(word(log, at));
 }
 
 function digits({ data }: ChainLog, at: number): string {
