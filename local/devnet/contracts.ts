@@ -43,7 +43,7 @@ export const REDEEMER = '0x2279B7A0a67DB372996a5FaB50D91eAA73d2eBe6';
 /** Trades the markets of the neg-risk adapter. Those of the calendar have another oracle (NEG_RISK_EXCHANGE). */
 export const WRAPPED_EXCHANGE = '0x8A791620dd6260079BF849Dc5567aDC3F2FdC318';
 
-/** Protocol version 2. The traders of the calendar do not use it; tests do. */
+/** Protocol version 2. */
 export const POSITION_MANAGER = '0x610178dA211FEF7D417bC0e6FeD39F05609AD788';
 export const BINARY_MODULE = '0xB7f8BC63BbcaD18155201308C8f3540b07f84F5e';
 export const NEG_RISK_MODULE = '0xA51c1fc2f0D1a1b8494Ed1FE312d7C3a78Ed91C0';
@@ -53,8 +53,10 @@ export const ROUTER = '0x0B306BF915C4d645ff596e518fAf3F9669b97016';
 export const POSITION_REDEEMER = '0x959922bE3CAee4b8Cd9a407cc3ac1C251C2007B1';
 
 /** The whole interfaces are in artifacts.json; these parts are typed for viem. */
+const ORDER =
+  'struct Order { uint256 salt; address maker; address signer; uint256 tokenId; uint256 makerAmount; uint256 takerAmount; uint8 side; uint8 signatureType; uint256 timestamp; bytes32 metadata; bytes32 builder; bytes signature; }';
 export const exchangeAbi = parseAbi([
-  'struct Order { uint256 salt; address maker; address signer; uint256 tokenId; uint256 makerAmount; uint256 takerAmount; uint8 side; uint8 signatureType; uint256 timestamp; bytes32 metadata; bytes32 builder; bytes signature; }',
+  ORDER,
   'function matchOrders(bytes32 conditionId, Order takerOrder, Order[] makerOrders, uint256 takerFillAmount, uint256[] makerFillAmounts, uint256 takerFeeAmount, uint256[] makerFeeAmounts)',
   'function addOperator(address operator)',
   'function removeOperator(address operator)',
@@ -64,6 +66,13 @@ export const exchangeAbi = parseAbi([
   'event FeeCharged(address indexed receiver, uint256 amount)',
   'event NewOperator(address indexed operator, address indexed admin)',
   'event RemovedOperator(address indexed operator, address indexed admin)',
+]);
+
+export const exchangeV3Abi = parseAbi([
+  ORDER,
+  'struct TakerAmounts { uint256 takerFillAmount; uint256 takerReceiveAmount; uint256 takerFeeAmount; }',
+  'function matchOrders(Order takerOrder, Order[] makerOrders, uint256[] makerFillAmounts, uint256[] makerFeeAmounts, TakerAmounts takerAmounts)',
+  'function matchOrdersAndPrepareCombinatorial(Order takerOrder, Order[] makerOrders, uint256[] makerFillAmounts, uint256[] makerFeeAmounts, TakerAmounts takerAmounts, uint256[] combinatorialLegs)',
 ]);
 
 export const conditionalTokensAbi = parseAbi([
@@ -87,6 +96,15 @@ export const conditionalTokensAbi = parseAbi([
 const positionManagerAbi = parseAbi([
   'function addModule(uint256 moduleId, address module)',
   'function setSpenders(address[] spenders)',
+]);
+
+export const moduleAbi = parseAbi([
+  'function reportResult(bytes31 conditionId, uint256[] result)',
+  'function getResult(uint256 conditionId) view returns (uint256[2])',
+]);
+
+export const positionRedeemerAbi = parseAbi([
+  'function redeem(address[] owners, uint256[] positionIds)',
 ]);
 
 export const loggingAdapterAbi = parseAbi([

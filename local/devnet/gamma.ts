@@ -9,8 +9,7 @@ import express, { type NextFunction, type Request, type Response } from 'express
 import type { Hex } from 'viem';
 import { z } from 'zod';
 import { foreignRequest } from '../../infra/loopback.ts';
-import { EXCHANGE } from './contracts.ts';
-import type { Market, MarketEvent } from './markets.ts';
+import { isV2, type Market, type MarketEvent } from './markets.ts';
 import type { Topic } from './topics.ts';
 import { type Profile, profileOf } from './traders.ts';
 import type { World } from './world.ts';
@@ -141,7 +140,7 @@ function addMarkets(app: express.Express, { world }: GammaOptions): void {
   });
 }
 
-/** Markets that match every given filter, ordered by id. */
+/** Markets that match every given filter, ordered by id; no combos. */
 function marketsOf(
   world: World,
   filter: Pick<Partial<z.infer<typeof Markets>>, 'clob_token_ids' | 'condition_ids' | 'closed'>,
@@ -151,7 +150,8 @@ function marketsOf(
   const wantedConditions = new Set(conditions?.map((id) => id.toLowerCase()));
   return [...world.listed.values()]
     .filter(
-      ({ conditionId, tokenIds }) =>
+      ({ conditionId, tokenIds, legs }) =>
+        legs === undefined &&
         (tokens === undefined || tokenIds.some((id) => wantedTokens.has(String(id)))) &&
         (conditions === undefined || wantedConditions.has(conditionId)) &&
         (closed === undefined || world.resolved.has(conditionId) === closed),
@@ -196,11 +196,13 @@ function marketJson(market: Market, closed: boolean) {
     startDate: isoSecond(market.startTime),
     icon: iconOf(market.event.topic),
     outcomes: JSON.stringify(market.outcomes),
-    clobTokenIds: JSON.stringify(market.tokenIds.map(String)),
+    ...(isV2(market)
+      ? { version: 'v2', positionIds: JSON.stringify(market.tokenIds.map(String)) }
+      : { clobTokenIds: JSON.stringify(market.tokenIds.map(String)) }),
     closed,
     groupItemTitle: market.groupItemTitle,
     sportsMarketType: market.sportsMarketType,
-    negRisk: market.exchange !== EXCHANGE,
+    negRisk: market.event.negRisk,
   };
 }
 

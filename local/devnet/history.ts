@@ -78,7 +78,10 @@ export function* planHistory(world: World, options: HistoryOptions): Generator<H
   const random = new Random(`history:${options.seed}`);
   const times = blockTimes(options, random);
   let done = 0;
+  let previous = options.startTime;
   for (const [i, time] of times.entries()) {
+    world.listV2(previous, time);
+    previous = time;
     const wanted = Math.round(((i + 1) * options.matches) / times.length) - done;
     done += wanted;
     const block = planBlock(world, time, wanted, random);

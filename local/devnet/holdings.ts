@@ -8,10 +8,11 @@ import {
   CONDITIONAL_TOKENS,
   conditionalTokensAbi,
   FEE_RECEIVER,
+  POSITION_MANAGER,
   PUSD,
   pusdAbi,
 } from './contracts.ts';
-import type { Market } from './markets.ts';
+import { isV2, type Market } from './markets.ts';
 import { BUY, type Match, type OutcomeIndex, settle } from './orders.ts';
 import { type Rpc, viewCall } from './rpc.ts';
 
@@ -116,18 +117,29 @@ export class Holdings {
       }),
     );
     for (const [i, owner] of wallets.entries()) this.#cash.set(owner, BigInt(balances[i] ?? '0x'));
-    for (let i = 0; i < markets.length; i += MARKETS_PER_CALL) {
-      await this.#loadShares(rpc, owners, markets.slice(i, i + MARKETS_PER_CALL));
+    const [v2, older] = [markets.filter(isV2), markets.filter((market) => !isV2(market))];
+    for (const [contract, all] of [
+      [CONDITIONAL_TOKENS, older],
+      [POSITION_MANAGER, v2],
+    ] as const) {
+      for (let i = 0; i < all.length; i += MARKETS_PER_CALL) {
+        await this.#loadShares(rpc, contract, owners, all.slice(i, i + MARKETS_PER_CALL));
+      }
     }
   }
 
-  async #loadShares(rpc: Rpc, owners: readonly Hex[], markets: readonly Market[]): Promise<void> {
+  async #loadShares(
+    rpc: Rpc,
+    contract: Hex,
+    owners: readonly Hex[],
+    markets: readonly Market[],
+  ): Promise<void> {
     const balances = markets.flatMap((market) =>
       owners.flatMap((owner) => market.tokenIds.map((id) => ({ market, owner, id }))),
     );
     const balanceOf = { abi: conditionalTokensAbi, functionName: 'balanceOfBatch' } as const;
     const args = [balances.map(({ owner }) => owner), balances.map(({ id }) => id)] as const;
-    const call = viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...balanceOf, args }));
+    const call = viewCall(contract, encodeFunctionData({ ...balanceOf, args }));
     const [data = '0x'] = await rpc.batch<Hex>([call]);
     const held = decodeFunctionResult({ ...balanceOf, data });
     for (const [i, { market, owner, id }] of balances.entries()) {

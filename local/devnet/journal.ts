@@ -13,12 +13,10 @@ import { open, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Hex } from 'viem';
 import { z } from 'zod';
-import type { Rpc } from './rpc.ts';
+import { ORDERED_CALLS_MAX, type Rpc } from './rpc.ts';
 
 /** Two minutes. A start replays two or three segments, at 15 to 30 blocks a second with the default trading rate. */
 const SEGMENT_BLOCKS = 60;
-/** anvil preserves the order of calls only in batches of up to 30. */
-const BATCH_CALLS_MAX = 25;
 /** Headers kept in a state, because ingest compares hashes near the end of LEDGER. */
 const HEADERS_KEPT = 256;
 const RECORD_BLOCKS_MAX = 50;
@@ -296,8 +294,8 @@ function* linesOf(file: string): Generator<{ readonly line: Line; readonly bytes
 
 async function mine(rpc: Rpc, { number, hash, time, transactions }: Line): Promise<void> {
   const calls = transactions.map((one) => ({ method: 'eth_sendRawTransaction', params: [one] }));
-  for (let i = 0; i < calls.length; i += BATCH_CALLS_MAX) {
-    await rpc.batch(calls.slice(i, i + BATCH_CALLS_MAX));
+  for (let i = 0; i < calls.length; i += ORDERED_CALLS_MAX) {
+    await rpc.batch(calls.slice(i, i + ORDERED_CALLS_MAX));
   }
   await rpc.call('evm_setNextBlockTimestamp', time);
   await rpc.call('evm_mine');

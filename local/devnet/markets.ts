@@ -4,9 +4,10 @@
  * slot of its rhythm, counted from the unix epoch. This file does not use the state of the chain.
  */
 import { LRUCache } from 'lru-cache';
-import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
+import { concat, encodePacked, type Hex, keccak256, numberToHex, toHex } from 'viem';
 import { positionIds } from '../../ingest/events/token-ids.ts';
-import { EXCHANGE, NEG_RISK_EXCHANGE, ORACLE, PUSD } from './contracts.ts';
+import { EXCHANGE, EXCHANGE_V3, NEG_RISK_EXCHANGE, ORACLE, PUSD } from './contracts.ts';
+import { BINARY, comboId, NEG_RISK, positionId } from './position-ids.ts';
 import { Random } from './random.ts';
 import { TOPICS, type Topic, writeEvent } from './topics.ts';
 
@@ -41,8 +42,21 @@ export type Market = {
   readonly endTime: number;
   /** When the oracle reports: seconds after the end of short markets, minutes after others. */
   readonly resolveTime: number;
-  readonly payouts: readonly [0 | 1, 0 | 1];
+  /** What the outcomes get of a share, as parts of their sum. */
+  readonly payouts: readonly [number, number];
+  /** Of a combo, which pays outcome 0 if all of them win; ordered by their token ids, of different events. */
+  readonly legs?: readonly Leg[];
 };
+
+type Leg = { readonly market: Market; readonly outcome: 0 | 1 };
+
+export function isV2(market: Market): boolean {
+  return market.exchange === EXCHANGE_V3;
+}
+
+export function tokenOf({ market, outcome }: Leg): bigint {
+  return market.tokenIds[outcome];
+}
 
 const HOUR_SECONDS = 3600;
 const TOPIC_IDS = 4_000_000;
@@ -53,6 +67,8 @@ const CACHED_EVENTS_MAX = 5_000;
 /** Far more than the markets that are listed at a time. */
 const TOKEN_IDS_MAX = 20_000;
 const EVEN_SPLIT_CHANCE = 0.03;
+/** How many favourites a combo has: of games of consecutive slots, which are open at the same time. */
+const COMBO_SIZES = [2, 3];
 
 export class Calendar {
   readonly #seed: string;
@@ -98,10 +114,34 @@ export class Calendar {
     return minutes * 60;
   }
 
+  /** The markets of an event, and the combos that end with it. */
   #event(topic: Topic, slot: number): readonly Market[] {
-    const cacheKey = `${topic.key}:${slot}`;
-    const markets = this.#cache.get(cacheKey) ?? this.#makeEvent(topic, slot);
-    this.#cache.set(cacheKey, markets);
+    const markets = this.#marketsOf(topic, slot);
+    if (topic.isV2 === undefined || topic.shape.kind !== 'game') return markets;
+    return [...markets, ...COMBO_SIZES.map((size) => this.#combo(topic, slot, size))];
+  }
+
+  #marketsOf(topic: Topic, slot: number): readonly Market[] {
+    return this.#cached(`${topic.key}:${slot}`, () => this.#makeEvent(topic, slot));
+  }
+
+  #combo(topic: Topic, slot: number, size: number): Market {
+    const key = `combo:${this.#seed}:${topic.key}:${slot}:${size}`;
+    const [combo] = this.#cached(key, () => {
+      const random = new Random(key);
+      const legs = Array.from({ length: size }, (_, at): Leg => {
+        const market = random.pick(this.#marketsOf(topic, slot + at));
+        return { market, outcome: market.odds >= 0.5 ? 0 : 1 };
+      });
+      return [makeCombo(key, legs)];
+    });
+    if (combo === undefined) throw new RangeError(`no combo ${key}`);
+    return combo;
+  }
+
+  #cached(key: string, make: () => readonly Market[]): readonly Market[] {
+    const markets = this.#cache.get(key) ?? make();
+    this.#cache.set(key, markets);
     return markets;
   }
 
@@ -121,18 +161,23 @@ export class Calendar {
       topic,
       negRisk: text.exclusive,
     };
+    const resolveDelay = () => random.below(Math.min(600, period / 20)) + 2;
+    // A neg-risk event of protocol version 2 has its results at once, because the winner's decides the others'.
+    const jointDelay = topic.isV2 && text.exclusive ? resolveDelay() : undefined;
     const winner = text.exclusive ? random.weighted(text.questions.map((q) => q.odds)) : -1;
     const split = !text.exclusive && random.chance(EVEN_SPLIT_CHANCE);
     return text.questions.map((question, index): Market => {
       const key = `${this.#seed}:${topic.key}:${slot}:${index}`;
       const first = text.exclusive ? index === winner : random.chance(question.odds);
-      const ids = deriveIds(key);
+      const ids = topic.isV2
+        ? structuredIds(`${this.#seed}:${topic.key}:${slot}`, index, text)
+        : deriveIds(key);
       return {
         key,
         id: id + index,
         event,
         ...ids,
-        exchange: text.exclusive ? NEG_RISK_EXCHANGE : EXCHANGE,
+        exchange: topic.isV2 ? EXCHANGE_V3 : text.exclusive ? NEG_RISK_EXCHANGE : EXCHANGE,
         question: question.question,
         slug: [text.slugStart, question.slugEnd].filter((part) => part !== '').join('-'),
         outcomes: question.outcomes,
@@ -142,10 +187,10 @@ export class Calendar {
         tick: topic.shape.kind === 'one-of-many' ? 1 : 10,
         startTime,
         endTime,
-        resolveTime: endTime + random.below(Math.min(600, period / 20)) + 2,
+        resolveTime: endTime + (jointDelay ?? resolveDelay()),
         payouts: split ? [1, 1] : first ? [1, 0] : [0, 1],
         get tokenIds() {
-          return tokenIdsOf(ids.conditionId);
+          return topic.isV2 ? pairOf(ids.conditionId) : tokenIdsOf(ids.conditionId);
         },
       };
     });
@@ -174,6 +219,55 @@ function deriveIds(key: string): { readonly questionId: Hex; readonly conditionI
   return { questionId, conditionId: keccak256(concat([ORACLE, questionId, slots])) };
 }
 
+/** Ids of protocol version 2. The question is not used there; a binary market is an event of its own. */
+function structuredIds(
+  eventKey: string,
+  index: number,
+  { exclusive, questions }: { readonly exclusive: boolean; readonly questions: readonly unknown[] },
+): { readonly questionId: Hex; readonly conditionId: Hex } {
+  const id = exclusive
+    ? positionId(NEG_RISK, toHex(eventKey), questions.length, index)
+    : positionId(BINARY, toHex(`${eventKey}:${index}`), 1);
+  return { questionId: numberToHex(0, { size: 32 }), conditionId: numberToHex(id, { size: 32 }) };
+}
+
+function pairOf(conditionId: Hex): readonly [bigint, bigint] {
+  return [BigInt(conditionId), BigInt(conditionId) + 1n];
+}
+
+function makeCombo(key: string, unordered: readonly Leg[]): Market {
+  const legs = unordered.toSorted((a, b) => (tokenOf(a) < tokenOf(b) ? -1 : 1));
+  const [first] = unordered;
+  if (first === undefined) throw new RangeError('a combo has legs');
+  const { event } = first.market;
+  const conditionId = numberToHex(comboId(legs.map(tokenOf)), { size: 32 });
+  const won = legs.reduce((product, { market, outcome }) => product * market.payouts[outcome], 1);
+  const all = legs.reduce(
+    (product, { market: { payouts } }) => product * (payouts[0] + payouts[1]),
+    1,
+  );
+  return {
+    key,
+    // Metadata has no combos, so nobody sees these texts.
+    ...{ id: event.id + SLOT_IDS - legs.length, question: key, slug: key },
+    questionId: numberToHex(0, { size: 32 }),
+    ...{ groupItemTitle: '', sportsMarketType: undefined },
+    ...{ event, conditionId, tokenIds: pairOf(conditionId), exchange: EXCHANGE_V3 },
+    outcomes: ['Yes', 'No'],
+    odds: legs.reduce((product, { market, outcome }) => product * oddsOf(market, outcome), 1),
+    tick: 1,
+    startTime: Math.max(...legs.map(({ market }) => market.startTime)),
+    endTime: Math.min(...legs.map(({ market }) => market.endTime)),
+    resolveTime: Math.max(...legs.map(({ market }) => market.resolveTime)),
+    payouts: [won, all - won],
+    legs,
+  };
+}
+
+function oddsOf({ odds }: Market, outcome: 0 | 1): number {
+  return outcome === 0 ? odds : 1 - odds;
+}
+
 /** Prices are in thousandths of a USDC, the exchange's finest tick. */
 export const PRICE_UNIT = 1000;
 const PRICE_MIN = 8;
@@ -188,14 +282,26 @@ const paths = new WeakMap<Market, Float64Array>();
  * of the outcomes that cost 0.2 win. The calendar determines the result, so the walk is drawn to end there.
  */
 export function fairPrice(market: Market, time: number): number {
+  const price = market.legs?.reduce((product, leg) => product * legPrice(leg, time), PRICE_UNIT);
+  return onTick(market, price ?? priceOnPath(market, time));
+}
+
+function legPrice({ market, outcome }: Leg, time: number): number {
+  const price = priceOnPath(market, time) / PRICE_UNIT;
+  return outcome === 0 ? price : 1 - price;
+}
+
+function onTick({ tick }: Market, price: number): number {
+  const least = Math.max(PRICE_MIN, tick);
+  return Math.min(PRICE_UNIT - least, Math.max(least, Math.round(price / tick) * tick));
+}
+
+function priceOnPath(market: Market, time: number): number {
   const span = market.endTime - market.startTime;
   const x = Math.min(1, Math.max(0, (time - market.startTime) / span));
   const step = Math.min(PATH_STEPS - 1, Math.floor(x * PATH_STEPS));
   const ahead = quantile(market.odds) + (pathOf(market)[step] ?? 0);
-  const price = PRICE_UNIT * probability(ahead / Math.sqrt(1 - step / PATH_STEPS));
-  const onTick = Math.round(price / market.tick) * market.tick;
-  const least = Math.max(PRICE_MIN, market.tick);
-  return Math.min(PRICE_UNIT - least, Math.max(least, onTick));
+  return PRICE_UNIT * probability(ahead / Math.sqrt(1 - step / PATH_STEPS));
 }
 
 /** A Brownian motion from 0 whose end is above −quantile(odds) exactly if outcome 0 wins. */

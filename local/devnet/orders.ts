@@ -4,8 +4,8 @@
  */
 
 import { encodeFunctionData, type Hex } from 'viem';
-import { exchangeAbi } from './contracts.ts';
-import { type Market, PRICE_UNIT } from './markets.ts';
+import { exchangeAbi, exchangeV3Abi } from './contracts.ts';
+import { isV2, type Market, PRICE_UNIT, tokenOf } from './markets.ts';
 import type { Random } from './random.ts';
 import type { Trader } from './traders.ts';
 
@@ -23,7 +23,7 @@ export type Order = {
   readonly takerAmount: bigint;
   readonly side: Side;
   readonly signatureType: number;
-  /** Milliseconds, or 0. */
+  /** Milliseconds, or seconds on the exchange of version 3, or 0. */
   readonly timestamp: bigint;
   readonly metadata: Hex;
   readonly builder: Hex;
@@ -83,8 +83,9 @@ export function takingOf(order: Order, making: bigint): bigint {
   return (making * order.takerAmount) / order.makerAmount;
 }
 
-/** The calldata of `matchOrders`. */
+/** The calldata of the exchange's call. */
 export function encodeMatch(match: Match): Hex {
+  if (isV2(match.market)) return encodeMatchV3(match);
   return encodeFunctionData({
     abi: exchangeAbi,
     functionName: 'matchOrders',
@@ -98,6 +99,21 @@ export function encodeMatch(match: Match): Hex {
       match.makerFeeAmounts,
     ],
   });
+}
+
+/** Always with the legs of a combo, so that its first match prepares it. */
+function encodeMatchV3(match: Match): Hex {
+  const { market, takerOrder, makerOrders, makerFillAmounts, makerFeeAmounts } = match;
+  const { takerFillAmount, takerFeeAmount } = match;
+  const takerReceiveAmount = settle(match).at(-1)?.taking ?? 0n;
+  const amounts = { takerFillAmount, takerReceiveAmount, takerFeeAmount };
+  const args = [takerOrder, makerOrders, makerFillAmounts, makerFeeAmounts, amounts] as const;
+  const abi = exchangeV3Abi;
+  if (market.legs === undefined) {
+    return encodeFunctionData({ abi, functionName: 'matchOrders', args });
+  }
+  const functionName = 'matchOrdersAndPrepareCombinatorial';
+  return encodeFunctionData({ abi, functionName, args: [...args, market.legs.map(tokenOf)] });
 }
 
 type Offer = {
@@ -167,7 +183,7 @@ export class OrderBook {
       takerAmount: offer.side === BUY ? shares : usdc,
       side: offer.side,
       signatureType: trader.signatureType,
-      timestamp: random.chance(PLAIN_TIMESTAMP_CHANCE) ? BigInt(time - age) : 0n,
+      timestamp: random.chance(PLAIN_TIMESTAMP_CHANCE) ? timestampOf(market, time - age) : 0n,
       metadata: ZERO_WORD,
       builder: random.chance(0.2) ? random.pick(BUILDERS) : ZERO_WORD,
       signature: random.chance(0.02) ? '0x' : random.hex(SIGNATURE_BYTES),
@@ -197,4 +213,8 @@ export class OrderBook {
   close(market: Market): void {
     this.#resting.delete(market.conditionId);
   }
+}
+
+function timestampOf(market: Market, timeMs: number): bigint {
+  return BigInt(isV2(market) ? Math.floor(timeMs / 1_000) : timeMs);
 }

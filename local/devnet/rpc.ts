@@ -31,6 +31,9 @@ export function requestAnvil(socket: string, text: string): Promise<string> {
   return promise;
 }
 
+/** anvil preserves the order of calls only in batches of up to 30. */
+export const ORDERED_CALLS_MAX = 25;
+
 export class Rpc {
   /** Path of anvil's Unix socket. */
   readonly socket: string;
@@ -102,7 +105,11 @@ export class Sender {
       return { method: 'eth_sendTransaction', params: [{ ...request, gasPrice: '0x0' }] };
     });
     try {
-      return await this.#rpc.batch<Hex>(calls);
+      const hashes: Hex[] = [];
+      for (let i = 0; i < calls.length; i += ORDERED_CALLS_MAX) {
+        hashes.push(...(await this.#rpc.batch<Hex>(calls.slice(i, i + ORDERED_CALLS_MAX))));
+      }
+      return hashes;
     } catch (error) {
       this.#nonces.clear();
       throw error;

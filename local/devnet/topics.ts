@@ -24,6 +24,8 @@ export type Topic = {
   readonly feeRateMillionths: number;
   /** Share of the trading, relative to other topics. */
   readonly weight: number;
+  /** Its markets are of protocol version 2, and combos of its games are traded. */
+  readonly isV2?: true;
 };
 
 /** All topics, in a fixed order: a topic's index is part of its markets' ids. */
@@ -32,7 +34,7 @@ export const TOPICS: readonly Topic[] = [
   game('nhl', ['sports', 'games', 'hockey', 'nhl'], 5, 5),
   game('epl', ['sports', 'games', 'soccer', 'EPL'], 6, 8, true),
   game('atp', ['sports', 'games', 'tennis', 'atp'], 4, 6),
-  game('mlb', ['sports', 'games', 'baseball', 'mlb'], 8, 3),
+  { ...game('mlb', ['sports', 'games', 'baseball', 'mlb'], 8, 5), isV2: true },
   game('cs2', ['sports', 'esports', 'games', 'counter-strike-2'], 5, 4),
   game('dota2', ['sports', 'esports', 'games', 'dota-2'], 6, 4),
   game('lol', ['sports', 'esports', 'games', 'league-of-legends'], 5, 4),
@@ -49,7 +51,10 @@ export const TOPICS: readonly Topic[] = [
   topic('fed', 'one-of-many', ['economy', 'finance', 'fed'], 48, 200, 5),
   topic('ai', 'one-of-many', ['tech', 'ai'], 36, 180, 5),
   topic('movies', 'yes-no', ['pop-culture', 'movies'], 18, 120, 5),
-  topic('temperature', 'one-of-many', ['weather', 'daily-temperature'], 8, 40, 5),
+  {
+    ...topic('temperature', 'one-of-many', ['weather', 'daily-temperature'], 8, 40, 5),
+    isV2: true,
+  },
   topic('tweets', 'one-of-many', ['tweets-markets', 'pop-culture', 'elon-musk'], 24, 96, 5),
 ];
 

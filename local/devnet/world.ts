@@ -9,21 +9,27 @@ import {
   decodeFunctionResult,
   encodeFunctionData,
   type Hex,
+  slice,
   toEventSelector,
 } from 'viem';
 import {
+  BINARY_MODULE,
   CONDITIONAL_TOKENS,
   conditionalTokensAbi,
   DEPLOYER,
   LOGGING_ADAPTER,
   loggingAdapterAbi,
+  moduleAbi,
+  NEG_RISK_MODULE,
   OPERATORS,
   ORACLE,
+  POSITION_REDEEMER,
   PUSD,
+  positionRedeemerAbi,
   pusdAbi,
 } from './contracts.ts';
 import { Holdings } from './holdings.ts';
-import { Calendar, type Market, rememberTokenIds } from './markets.ts';
+import { Calendar, isV2, type Market, rememberTokenIds } from './markets.ts';
 import { encodeMatch, type Match } from './orders.ts';
 import { Random } from './random.ts';
 import { type Rpc, Sender, type Transaction, viewCall } from './rpc.ts';
@@ -84,12 +90,13 @@ export class World {
     this.#unresolved = listed.filter((market) => !resolved.has(market.conditionId));
   }
 
-  /** Lists the markets that are not on the chain yet. */
+  /** Lists the markets that are not listed yet. Those of protocol version 2 need no transaction. */
   list(markets: readonly Market[]): readonly Transaction[] {
     const fresh = markets.filter((market) => !this.listed.has(market.conditionId));
     for (const market of fresh) this.listed.set(market.conditionId, market);
     this.#unresolved = [...this.#unresolved, ...fresh];
-    return fresh.map((market) => ({
+    const older = fresh.filter((market) => !isV2(market));
+    return older.map((market) => ({
       from: DEPLOYER,
       to: CONDITIONAL_TOKENS,
       data: encodeFunctionData({
@@ -100,18 +107,29 @@ export class World {
     }));
   }
 
+  /**
+   * Lists all markets of protocol version 2 that are open at some time between these (unix seconds). The chain does not know
+   * which of them are listed, so all are.
+   */
+  listV2(from: number, to: number): void {
+    this.list(this.calendar.between(from, to).filter(isV2));
+  }
+
   /** Resolves every listed market that is due by `time` (unix seconds), and pays its holders. */
   resolve(time: number): readonly Transaction[] {
     const due = this.#unresolved.filter((market) => market.resolveTime <= time);
     if (due.length === 0) return [];
     this.#unresolved = this.#unresolved.filter((market) => market.resolveTime > time);
-    return due.flatMap((market) => {
+    // The results of a combo's legs come before its payment.
+    const reports = due.flatMap(report);
+    const payments = due.flatMap((market) => {
       this.resolved.add(market.conditionId);
       this.#trading.close(market);
-      const owners = this.holdings.owners(market);
+      const transactions = redemptions(market, this.holdings);
       this.holdings.redeem(market);
-      return [report(market), ...redemptions(market, owners)];
+      return transactions;
     });
+    return [...reports, ...payments];
   }
 
   /** One transaction that mints pUSD for every wallet that runs low, if there is any. */
@@ -132,12 +150,12 @@ export class World {
   }
 
   /**
-   * A holder of shares of an open market merges its pairs, or splits money into some; undefined if the drawn one has
+   * A holder of shares of an open market of ConditionalTokens merges its pairs, or splits money into some; undefined if the drawn one has
    * neither, or the market no holders. It draws from `random`, so that those of the matches stay the same.
    */
   splitOrMerge(random: Random, time: number): Transaction | undefined {
     const open = this.#unresolved.filter(
-      ({ startTime, endTime }) => startTime <= time && time < endTime,
+      (market) => market.startTime <= time && time < market.endTime && !isV2(market),
     );
     if (open.length === 0) return undefined;
     const market = random.pick(open);
@@ -183,8 +201,10 @@ export class World {
   }
 }
 
-/** Redeems the positions of these owners. */
-function redemptions(market: Market, owners: readonly Hex[]): readonly Transaction[] {
+/** Redeems the shares of all owners. */
+function redemptions(market: Market, holdings: Holdings): readonly Transaction[] {
+  if (isV2(market)) return redemptionsV2(market, holdings);
+  const owners = holdings.owners(market);
   const transactions: Transaction[] = [];
   for (let i = 0; i < owners.length; i += OWNERS_PER_REDEMPTION) {
     const args = [market.conditionId, owners.slice(i, i + OWNERS_PER_REDEMPTION)] as const;
@@ -198,14 +218,42 @@ function redemptions(market: Market, owners: readonly Hex[]): readonly Transacti
   return transactions;
 }
 
-function report(market: Market): Transaction {
+function redemptionsV2(market: Market, holdings: Holdings): readonly Transaction[] {
+  const held = ([0, 1] as const).flatMap((outcome) =>
+    holdings.holders(market, outcome).map((owner) => ({ owner, id: market.tokenIds[outcome] })),
+  );
+  const transactions: Transaction[] = [];
+  for (let i = 0; i < held.length; i += OWNERS_PER_REDEMPTION) {
+    const some = held.slice(i, i + OWNERS_PER_REDEMPTION);
+    const args = [some.map(({ owner }) => owner), some.map(({ id }) => id)] as const;
+    const data = encodeFunctionData({ abi: positionRedeemerAbi, functionName: 'redeem', args });
+    transactions.push({ from: DEPLOYER, to: POSITION_REDEEMER, data });
+  }
+  return transactions;
+}
+
+/** Combos have the results of their legs, and the losers of a neg-risk event of protocol version 2 that of the winner. */
+function report(market: Market): readonly Transaction[] {
   const payouts = market.payouts.map(BigInt);
+  if (isV2(market)) {
+    const { negRisk } = market.event;
+    if (market.legs !== undefined || (negRisk && market.payouts[0] === 0)) return [];
+    const sum = payouts.reduce((a, b) => a + b);
+    const result = payouts.map((payout) => (payout * BigInt(MICRO)) / sum);
+    const args = [slice(market.conditionId, 0, 31), result] as const;
+    const data = encodeFunctionData({ abi: moduleAbi, functionName: 'reportResult', args });
+    return [{ from: DEPLOYER, to: moduleOf(market), data }];
+  }
   const data = encodeFunctionData({
     abi: conditionalTokensAbi,
     functionName: 'reportPayouts',
     args: [market.questionId, payouts],
   });
-  return { from: DEPLOYER, to: CONDITIONAL_TOKENS, data };
+  return [{ from: DEPLOYER, to: CONDITIONAL_TOKENS, data }];
+}
+
+function moduleOf({ event }: Market): Hex {
+  return event.negRisk ? NEG_RISK_MODULE : BINARY_MODULE;
 }
 
 type ConditionEvent = 'ConditionPreparation' | 'ConditionResolution';
@@ -233,10 +281,16 @@ export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<Worl
   const recent = world.calendar.between(now - PAID_SECONDS, now + LIST_AHEAD_SECONDS);
   const found = findMarkets(world, prepared);
   // The contract forgets markets that were resolved long ago, but they were listed and traded.
-  const known = [...found, ...(await readTokenIds(rpc, [...found, ...recent]))];
+  const older = recent.filter((market) => !isV2(market));
+  const v2 = world.calendar.between(options.genesisTime + 1, now + LIST_AHEAD_SECONDS).filter(isV2);
+  const known = [...found, ...(await readTokenIds(rpc, [...found, ...older])), ...v2];
   const listed = [...new Map(known.map((market) => [market.conditionId, market])).values()];
   const resolved = new Set(reported.map((log) => log.conditionId));
-  for (const market of await readResolved(rpc, listed)) resolved.add(market.conditionId);
+  const plain = listed.filter(({ legs }) => legs === undefined);
+  for (const market of await readResolved(rpc, plain)) resolved.add(market.conditionId);
+  for (const { conditionId, legs } of v2) {
+    if (legs?.every(({ market }) => resolved.has(market.conditionId))) resolved.add(conditionId);
+  }
   world.recall(listed, resolved);
   const wallets = world.traders.map((trader) => trader.address);
   await payForgotten(rpc, world, listed, wallets);
@@ -279,10 +333,14 @@ async function readTokenIds(rpc: Rpc, markets: readonly Market[]): Promise<reado
 
 async function readResolved(rpc: Rpc, markets: readonly Market[]): Promise<readonly Market[]> {
   const denominator = { abi: conditionalTokensAbi, functionName: 'payoutDenominator' } as const;
+  const result = { abi: moduleAbi, functionName: 'getResult' } as const;
   const answers = await rpc.batch<Hex>(
-    markets.map(({ conditionId }) =>
-      viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...denominator, args: [conditionId] })),
-    ),
+    markets.map((market) => {
+      const { conditionId } = market;
+      return isV2(market)
+        ? viewCall(moduleOf(market), encodeFunctionData({ ...result, args: [BigInt(conditionId)] }))
+        : viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...denominator, args: [conditionId] }));
+    }),
   );
   return markets.filter((_, i) => BigInt(answers[i] ?? '0x0') > 0n);
 }
@@ -300,9 +358,7 @@ async function payForgotten(
   await world.holdings.load(rpc, wallets, recent);
   const unpaid = recent.filter((market) => world.holdings.owners(market).length > 0);
   if (unpaid.length === 0) return;
-  await new Sender(rpc).send(
-    unpaid.flatMap((market) => redemptions(market, world.holdings.owners(market))),
-  );
+  await new Sender(rpc).send(unpaid.flatMap((market) => redemptions(market, world.holdings)));
   await rpc.call('evm_mine');
 }
 

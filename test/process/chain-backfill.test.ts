@@ -2,12 +2,13 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeObservation, METADATA_STREAM } from '../../ingest/contract.ts';
-import { CONDITION_RESOLUTION } from '../../ingest/events/resolution.ts';
+import { ORDERS_MATCHED } from '../../ingest/events/match.ts';
 import { eventsOf } from '../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
+import type { Fact } from '../release/faults/chain-facts.ts';
+import { isLogged, placeOf, storedFacts } from '../support/chain-facts.ts';
 import {
   blocksWithMovements,
-  factsOfChain,
   factsOfLedger,
   type Misbehave,
   type StillDevnet,
@@ -19,6 +20,7 @@ import { type JsonLine, rpc, start, temporaryDirectory, until } from '../support
 const directory = temporaryDirectory();
 let devnet: StillDevnet;
 let last: number;
+let chain: readonly Fact[];
 let expected: readonly string[];
 
 beforeAll(async () => {
@@ -26,7 +28,8 @@ beforeAll(async () => {
   // Long stretches without facts: ranges of many empty blocks.
   await devnet.call('anvil_mine', '0x200');
   last = await devnet.number('finalized');
-  expected = await factsOfChain(devnet.url, last);
+  chain = await storedFacts(devnet.url, last);
+  expected = chain.map(placeOf);
 });
 
 afterAll(async () => {
@@ -122,7 +125,9 @@ describe('backfill', () => {
       expect(found.facts).toBe(earlier.length);
       expect(ranges[0]?.from).toBe(from);
       expect(earlier.length).toBeGreaterThan(0);
-      expect(facts.slice(0, earlier.length)).toEqual(earlier);
+      const results = chain.filter(({ kind, block }) => kind === 'resolution' && block < from);
+      expect(results.every(isLogged)).toBe(false);
+      expect(facts.slice(0, earlier.length)).toEqual(results.map(placeOf));
       expect(facts.slice(earlier.length)).toEqual(
         expected.filter((place) => Number(place.split(':')[0]) >= from),
       );
@@ -137,15 +142,17 @@ describe('backfill', () => {
 
   test('continues where LEDGER ends after a kill during the read of earlier resolutions', async () => {
     const from = last - 20;
-    const resolved = (await resolutionsOfChain()).filter((block) => block < from);
+    const results = chain.filter(({ kind, block }) => kind === 'resolution' && block < from);
+    const resolved = results.map(({ block }) => block);
     const stop = resolved[resolved.length >> 1] ?? 0;
     const searched: number[] = [];
     /** Records where ingest searches for earlier resolutions, and rejects searches before a block. */
     const looking = (behind: number): Misbehave => {
       return (calls, replies) => {
         const { fromBlock = '0x0', topics = [] } = (calls[0]?.params[0] ?? {}) as LogSearch;
-        // Other searches ask for many more events.
-        const isSearch = calls[0]?.method === 'eth_getLogs' && (topics[0]?.length ?? 0) <= 3;
+        // Other searches ask for matches, too.
+        const isSearch =
+          calls[0]?.method === 'eth_getLogs' && topics[0]?.includes(ORDERS_MATCHED) === false;
         if (!isSearch) return undefined;
         if (Number(fromBlock) > behind) return { status: 429, text: '' };
         searched.push(Number(fromBlock));
@@ -207,14 +214,6 @@ describe('backfill', () => {
 });
 
 type LogSearch = { readonly fromBlock?: string; readonly topics?: readonly (readonly string[])[] };
-
-/** Blocks of the chain's resolutions, in order. */
-async function resolutionsOfChain(): Promise<readonly number[]> {
-  const topics = [[CONDITION_RESOLUTION]];
-  const filter = { fromBlock: '0x0', toBlock: 'latest', topics };
-  const logs = await rpc<{ blockNumber: string }[]>(devnet.url, 'eth_getLogs', [filter]);
-  return logs.map(({ blockNumber }) => Number(blockNumber));
-}
 
 /** Rejects searches over more blocks, as public nodes do. */
 function limitRange(blocks: number): Misbehave {

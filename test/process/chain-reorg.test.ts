@@ -11,12 +11,8 @@ import { eventsOf } from '../../ingest/ledger/ledger.ts';
 import { startNatsServer } from '../../local/nats-server.ts';
 import { serviceUrl } from '../../local/secret.ts';
 import { migrate } from '../../sql/migrate.ts';
-import {
-  factsOfChain,
-  factsOfLedger,
-  type StillDevnet,
-  startStillDevnet,
-} from '../support/chain-harness.ts';
+import { placeOf, storedFacts } from '../support/chain-facts.ts';
+import { factsOfLedger, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
 import { hasCurl } from '../support/runtimes.ts';
 import { query, start, temporaryDirectory, until } from '../support/service.ts';
 
@@ -179,7 +175,7 @@ test.skipIf(!hasCurl())(
     const newFinal = await devnet.number('finalized');
     await ledgerReaches(newFinal);
     const { facts, blocks } = await factsOfLedger(nats);
-    expect(facts).toEqual(await factsOfChain(devnet.url, newFinal));
+    expect(facts).toEqual((await storedFacts(devnet.url, newFinal)).map(placeOf));
     expect(facts.length).toBeLessThan(before.facts.length);
     const newBlocks = blocks.filter(({ number }) => number > agreed);
     expect(newBlocks.map(({ number }) => number)).toEqual(

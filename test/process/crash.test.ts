@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
-import { blockNumber, chainFacts, type Fact } from '../release/faults/chain-facts.ts';
+import { blockNumber, type Fact } from '../release/faults/chain-facts.ts';
 import { compare } from '../release/faults/compare.ts';
+import { storedFacts } from '../support/chain-facts.ts';
 import { checksums, sumsByTag } from '../support/checksums.ts';
 import { FeedClient } from '../support/feed-client.ts';
 import { generator, SEED } from '../support/seed.ts';
@@ -59,7 +60,7 @@ describe(`kill −9 under load (TEST_SEED=${SEED})`, () => {
       }
       await cutting;
       devnet = await freeze(devnet, data);
-      facts = await chainFacts(devnet.rpcUrl, 0, await blockNumber(devnet.rpcUrl, 'latest'));
+      facts = await storedFacts(devnet.rpcUrl, await blockNumber(devnet.rpcUrl, 'latest'));
       await projectedTo(service, facts.findLast(({ kind }) => kind === 'match')?.block ?? 0);
       nats = await connectNats({ ...service.nats, name: 'crash test' });
     },

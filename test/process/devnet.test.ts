@@ -9,13 +9,17 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Hex, toEventSelector } from 'viem';
+import { encodeFunctionData, type Hex, toEventSelector } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { DEPLOYER } from '../../local/devnet/contracts.ts';
+import {
+  CONDITIONAL_TOKENS,
+  conditionalTokensAbi,
+  DEPLOYER,
+} from '../../local/devnet/contracts.ts';
 import { type Devnet, openDevnet } from '../../local/devnet/devnet.ts';
-import type { Market } from '../../local/devnet/markets.ts';
+import { isV2, type Market } from '../../local/devnet/markets.ts';
 import { Random } from '../../local/devnet/random.ts';
-import { type Rpc, Sender } from '../../local/devnet/rpc.ts';
+import { type Rpc, Sender, type Transaction, viewCall } from '../../local/devnet/rpc.ts';
 import type { World } from '../../local/devnet/world.ts';
 import { rpc } from '../support/service.ts';
 
@@ -67,15 +71,24 @@ describe('openDevnet', () => {
   });
 
   test('lists all markets of its history, including those that the contract has dropped', async () => {
-    const many = { ...options, seed: 1, traders: 150, historyDays: 6, historyMatches: 1_000 };
-    // Two markets of this history are replaced in the contract, which holds 512.
+    const many = { ...options, seed: 1, traders: 150, historyDays: 9, historyMatches: 1_400 };
     const now = () => 1_795_671_585_000;
     const devnet = await openDevnet({ ...many, now, directory: newDirectory() });
     const logs = await allLogs(devnet.chain.rpc);
     const prepared = logs.filter(({ topics: [topic] }) => topic === CONDITION_PREPARATION);
-    const listed = [...devnet.world.listed.keys()];
+    const listed = [...devnet.world.listed.values()]
+      .filter((market) => !isV2(market))
+      .map(({ conditionId }) => conditionId);
     expect(prepared.map(({ topics }) => topics[1]).toSorted()).toEqual(listed.toSorted());
-    expect(prepared.length).toBeGreaterThan(430);
+    // The contract keeps 512, in eight parts.
+    const ids = await devnet.chain.rpc.batch<Hex>(
+      prepared.map(({ topics: [, conditionId = '0x'] }) => {
+        const call = { functionName: 'positionIds', args: [conditionId] } as const;
+        const data = encodeFunctionData({ abi: conditionalTokensAbi, ...call });
+        return viewCall(CONDITIONAL_TOKENS, data);
+      }),
+    );
+    expect(ids.filter((answer) => BigInt(answer) === 0n).length).toBeGreaterThan(0);
     await devnet.close();
   });
 
@@ -208,7 +221,7 @@ describe('openDevnet', () => {
     const directory = newDirectory();
     const devnet = await openDevnet({ ...options, directory });
     const { world, chain } = devnet;
-    const random = new Random('splits');
+    const random = new Random('split');
     const sent = Array.from({ length: 80 }, () => world.splitOrMerge(random, GENESIS) ?? []).flat();
     expect(new Set(sent.map(({ data }) => data.slice(0, 10))).size).toBe(2);
     const hashes = await new Sender(chain.rpc).send(sent);
@@ -222,6 +235,56 @@ describe('openDevnet', () => {
     const second = await openDevnet({ ...options, directory });
     expect(booksOf(second.world)).toEqual(booked);
     await second.close();
+  });
+
+  test('trades markets and combos of protocol version 2 as its books say, until they are paid', async () => {
+    const directory = newDirectory();
+    const devnet = await openDevnet({ ...options, directory });
+    const { world } = devnet;
+    const v2 = world.calendar.between(GENESIS, GENESIS).filter(isV2);
+    const matches = Array.from({ length: 10 }, (_, round) =>
+      v2.flatMap((market) => world.match(market, GENESIS * 1000 + round) ?? []),
+    ).flat();
+    expect(matches.filter(({ match }) => match.market.legs !== undefined).length).toBeGreaterThan(
+      20,
+    );
+    const expectSent = async (
+      devnet: Devnet,
+      transactions: readonly Transaction[],
+      time: number,
+    ) => {
+      const sender = new Sender(devnet.chain.rpc);
+      const hashes = await sender.send(transactions);
+      await sender.mine(time);
+      for (const hash of hashes) {
+        const receipt = await devnet.chain.rpc.call<{ status: Hex }>(
+          'eth_getTransactionReceipt',
+          hash,
+        );
+        expect(receipt.status).toBe('0x1');
+      }
+      await devnet.record();
+    };
+    await expectSent(
+      devnet,
+      matches.map(({ transaction }) => transaction),
+      GENESIS + 1,
+    );
+    const traded = booksOf(world);
+    await devnet.close();
+
+    const second = await openDevnet({ ...options, directory });
+    expect(booksOf(second.world)).toEqual(traded);
+    const end = Math.max(...v2.map(({ resolveTime }) => resolveTime));
+    await expectSent(second, second.world.resolve(end), end);
+    const paid = booksOf(second.world);
+    expect(paid.cash).not.toEqual(traded.cash);
+    await second.close();
+
+    const third = await openDevnet({ ...options, directory });
+    expect(booksOf(third.world)).toEqual(paid);
+    expect(v2.filter(({ conditionId }) => !third.world.resolved.has(conditionId))).toEqual([]);
+    await third.close();
   });
 
   test('trades through the mempool without unplanned reverts', async () => {

@@ -5,8 +5,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DISK_RESERVE_BYTES } from '../../infra/disk.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { blockNumber, chainFacts } from '../release/faults/chain-facts.ts';
+import { blockNumber } from '../release/faults/chain-facts.ts';
 import { compare } from '../release/faults/compare.ts';
+import { storedFacts } from '../support/chain-facts.ts';
 import { mayMount, smallDisk } from '../support/damage.ts';
 import { accountDifferences, recomputed } from '../support/reconcile.ts';
 import {
@@ -68,7 +69,7 @@ describe.skipIf(!mayMount)('a full disk', () => {
     const nats = await connectNats({ ...service.nats, name: 'test' });
     try {
       const head = await blockNumber(devnet.rpcUrl, 'latest');
-      const facts = await chainFacts(devnet.rpcUrl, 0, head);
+      const facts = await storedFacts(devnet.rpcUrl, head);
       const { chain } = await recomputed(devnet.rpcUrl, devnet.env.GAMMA_URL);
       await projectedTo(service, chain.lastFillBlock);
       const { differences } = await compare({ nats, rpcUrl: devnet.rpcUrl, facts, liveAfter });

@@ -3,6 +3,7 @@
  * Each figure that movements touch is compared to the micro-unit. MOVES sets the size.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { isStructured } from '../../ingest/events/structured-ids.ts';
 import { chainFacts } from '../release/faults/chain-facts.ts';
 import { sizes } from '../release/faults/run.ts';
 import { type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
@@ -161,7 +162,7 @@ describe('the service against an independent account of shares that move', () =>
   test('leaderboards', () => expectNone(boardComparison(service, chain)));
 });
 
-/** Open markets with matches. */
+/** Open markets of ConditionalTokens with matches. */
 async function marketsOf(devnet: StillDevnet): Promise<readonly TrafficMarket[]> {
   const facts = await chainFacts(devnet.url, 0, await devnet.number('latest'));
   const resolved = new Set(
@@ -174,7 +175,7 @@ async function marketsOf(devnet: StillDevnet): Promise<readonly TrafficMarket[]>
   );
   const listed = await gammaMarkets(devnet.env.GAMMA_URL);
   return listed
-    .filter(({ conditionId }) => !resolved.has(conditionId))
+    .filter(({ conditionId }) => !resolved.has(conditionId) && !isStructured(conditionId))
     .flatMap(({ conditionId, clobTokenIds }) => {
       const [first = '0', second = '0'] = JSON.parse(clobTokenIds) as string[];
       const exchange = exchanges.get(first) ?? exchanges.get(second);

@@ -5,13 +5,16 @@
  */
 import type { Hex } from 'viem';
 import { expect, test } from 'vitest';
+import { isStructured, structuredTokens } from '../../ingest/events/structured-ids.ts';
 import { positionIds } from '../../ingest/events/token-ids.ts';
+import { POSITION_MANAGER } from '../../local/devnet/contracts.ts';
 import { sizes } from '../release/faults/run.ts';
 import { CHAIN, type StillDevnet, startStillDevnet } from '../support/chain-harness.ts';
 import { balancesOf, CASH, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
 import { SEED } from '../support/seed.ts';
 import { settled, start, temporaryDirectory } from '../support/service.ts';
 import { startParts } from '../support/stack.ts';
+import { balancesIn } from '../support/v2-wallets.ts';
 
 const { moves: MOVES, kills: KILLS } = sizes({ moves: [150, 5_000], kills: [8, 60] });
 /** How often markets are resolved, whatever the size: the contract forgets old ones. */
@@ -79,11 +82,18 @@ test('every share and every payment is accounted, whoever is killed', async () =
        FROM trader_markets GROUP BY trader, condition_id`,
     );
     const ids = new Map(wallets.questions.map((one) => [one.conditionId, one.tokenIds]));
-    const asked = sums.flatMap(({ owner, condition, zero, one }) => {
-      const of = ids.get(condition) ?? positionIds(CHAIN.collateral, condition);
-      return [zero, one].map((shares, outcome) => ({ owner, id: of[outcome] ?? 0n, shares }));
+    const all = sums.flatMap(({ owner, condition, zero, one }) => {
+      const isV2 = isStructured(condition);
+      const of = isV2
+        ? structuredTokens(condition).map(BigInt)
+        : (ids.get(condition) ?? positionIds(CHAIN.collateral, condition));
+      return [zero, one].map((shares, outcome) => ({ owner, id: of[outcome] ?? 0n, shares, isV2 }));
     });
+    const [v2, asked] = [all.filter(({ isV2 }) => isV2), all.filter(({ isV2 }) => !isV2)];
     expect(asked.map(({ shares }) => BigInt(shares))).toEqual(await balancesOf(devnet, asked));
+    expect(v2.map(({ shares }) => BigInt(shares))).toEqual(
+      await balancesIn(devnet, POSITION_MANAGER, v2),
+    );
     expect(new Set(asked.map(({ owner, id }) => `${owner}:${id}`))).toEqual(
       new Set([...held, ...asked].map(({ owner, id }) => `${owner}:${id}`)),
     );

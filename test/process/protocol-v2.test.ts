@@ -22,6 +22,7 @@ import {
   EXCHANGE_V3,
   POSITION_MANAGER,
 } from '../../local/devnet/contracts.ts';
+import { BINARY, positionId } from '../../local/devnet/position-ids.ts';
 import { Random } from '../../local/devnet/random.ts';
 import { payoutOf, payoutsOf } from '../../projector/fold/position.ts';
 import { chainFacts } from '../release/faults/chain-facts.ts';
@@ -32,7 +33,7 @@ import { CASH, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
 import { SEED } from '../support/seed.ts';
 import { settled, start, temporaryDirectory } from '../support/service.ts';
 import { startParts } from '../support/stack.ts';
-import { balancesIn, idOf, moduleAbi, V2Wallets } from '../support/v2-wallets.ts';
+import { balancesIn, moduleAbi, V2Wallets } from '../support/v2-wallets.ts';
 
 const {
   moves: MOVES,
@@ -202,9 +203,9 @@ test('combos pay exactly what the contract pays, whatever the results of their l
   const devnet = await startStillDevnet(`${directory.path}/devnet`, 20);
   try {
     const random = new Random(`combos:${SEED}`);
-    const conditions = Array.from({ length: 120 }, (_, n) => idOf(1n, n, 1n)).sort((a, b) =>
-      a < b ? -1 : 1,
-    );
+    const conditions = Array.from({ length: 120 }, (_, n) =>
+      positionId(BINARY, numberToHex(n, { size: 32 }), 1),
+    ).sort((a, b) => (a < b ? -1 : 1));
     const results = new Map<bigint, bigint>();
     for (const condition of conditions) {
       const first = random.pick([

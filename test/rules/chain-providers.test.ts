@@ -7,10 +7,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { prefetch, RangeSize, readRange } from '../../ingest/chain/block-range.ts';
 import { connectRpc } from '../../ingest/chain/rpc.ts';
 import { ORDERS_MATCHED } from '../../ingest/events/match.ts';
+import { factsOfChain } from '../support/chain-facts.ts';
 import {
   type Call,
   CHAIN,
-  factsOfChain,
   type Misbehave,
   type Reply,
   results,

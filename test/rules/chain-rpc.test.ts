@@ -5,9 +5,9 @@ import { connectRpc, explains } from '../../ingest/chain/rpc.ts';
 import { RpcError } from '../../ingest/chain/rpc-pool.ts';
 import { watchedAddresses } from '../../ingest/events/chains.ts';
 import { ORDER_FILLED, ORDERS_MATCHED } from '../../ingest/events/match.ts';
+import { factsOfChain } from '../support/chain-facts.ts';
 import {
   CHAIN,
-  factsOfChain,
   type Misbehave,
   results,
   type StillDevnet,

@@ -2,7 +2,9 @@
 import type { Hex } from 'viem';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { LedgerEvent } from '../../ingest/contract.ts';
+import { isStructured, structuredTokens } from '../../ingest/events/structured-ids.ts';
 import { positionIds } from '../../ingest/events/token-ids.ts';
+import { POSITION_MANAGER } from '../../local/devnet/contracts.ts';
 import {
   blocksWithMovements,
   CHAIN,
@@ -12,6 +14,7 @@ import {
 import { balancesOf, MovingWallets, moneyOf } from '../support/moving-wallets.ts';
 import { isLong, SEED } from '../support/seed.ts';
 import { temporaryDirectory } from '../support/service.ts';
+import { balancesIn } from '../support/v2-wallets.ts';
 
 /** How often every way has its turn. */
 const ROUNDS = isLong ? 6 : 2;
@@ -62,10 +65,16 @@ test('fills and movements add up to the balances of the chain', async () => {
   expect(balances.size).toBeGreaterThan(100);
   const asked = [...balances].map(([key, shares]) => {
     const [owner, conditionId, outcome] = key.split(':') as [Hex, Hex, string];
-    const id = positionIds(CHAIN.collateral, conditionId)[Number(outcome) as 0 | 1];
-    return { owner, id, shares };
+    const isV2 = isStructured(conditionId);
+    const ids = isV2
+      ? structuredTokens(conditionId).map(BigInt)
+      : positionIds(CHAIN.collateral, conditionId);
+    return { owner, id: ids[Number(outcome)] ?? 0n, shares, isV2 };
   });
-  expect(asked.map(({ shares }) => shares)).toEqual(await balancesOf(devnet, asked));
+  const [v2, older] = [asked.filter(({ isV2 }) => isV2), asked.filter(({ isV2 }) => !isV2)];
+  expect(v2.length).toBeGreaterThan(10);
+  expect(older.map(({ shares }) => shares)).toEqual(await balancesOf(devnet, older));
+  expect(v2.map(({ shares }) => shares)).toEqual(await balancesIn(devnet, POSITION_MANAGER, v2));
 });
 
 test('each kind of movement is recognised, and the payments add up', async () => {

@@ -7,12 +7,12 @@ import { encodeFunctionData, numberToHex, pad } from 'viem';
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedMatch } from '../../ingest/contract.ts';
-import { MATCH_ORDERS_V3_ABI } from '../../ingest/events/match-call.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import {
   DEPLOYER,
   EXCHANGE,
   EXCHANGE_V3,
+  exchangeV3Abi,
   NEG_RISK_EXCHANGE,
   OPERATORS,
   PUSD,
@@ -20,6 +20,7 @@ import {
   STRANGER,
 } from '../../local/devnet/contracts.ts';
 import { BUY } from '../../local/devnet/orders.ts';
+import { BINARY, positionId } from '../../local/devnet/position-ids.ts';
 import { type Broker, startBroker } from '../support/feed-harness.ts';
 import {
   type Life,
@@ -31,7 +32,7 @@ import {
 } from '../support/mempool-harness.ts';
 import { FeedReader } from '../support/mempool-reader.ts';
 import { SEED as TEST_SEED } from '../support/seed.ts';
-import { idOf, orderV3 } from '../support/v2-wallets.ts';
+import { orderV3 } from '../support/v2-wallets.ts';
 
 const SEED = TEST_SEED % 1_000;
 console.info(`seed ${SEED}`);
@@ -77,7 +78,7 @@ function watchAgainAfterwards(): void {
 async function introduced(): Promise<void> {
   const placeOf = (exchange: string, operator: string) => `${exchange}:${operator}`.toLowerCase();
   const strange = new Set(
-    [EXCHANGE, NEG_RISK_EXCHANGE].flatMap((exchange) =>
+    [EXCHANGE, NEG_RISK_EXCHANGE, EXCHANGE_V3].flatMap((exchange) =>
       OPERATORS.map((operator) => placeOf(exchange, operator)),
     ),
   );
@@ -106,7 +107,7 @@ describe('a pending match', () => {
     const args = [wallets, wallets.map(() => 100_000_000n)] as const;
     const data = encodeFunctionData({ abi: pusdAbi, functionName: 'mint', args });
     await network.send({ from: DEPLOYER, to: PUSD, data });
-    const id = idOf(1n, SEED, 1n);
+    const id = positionId(BINARY, numberToHex(SEED, { size: 32 }), 1);
     const shares = 10_000_000n;
     const match = (salt: bigint) => {
       const own = orderV3(salt, taker, BUY, id, shares, 600n);
@@ -116,7 +117,7 @@ describe('a pending match', () => {
         from: OPERATORS[0],
         to: EXCHANGE_V3,
         data: encodeFunctionData({
-          abi: MATCH_ORDERS_V3_ABI,
+          abi: exchangeV3Abi,
           functionName: 'matchOrders',
           args: [
             ...([own, [other], [other.makerAmount], [0n]] as const),

@@ -14,10 +14,9 @@ import { readRange } from '../../ingest/chain/block-range.ts';
 import { factsOf } from '../../ingest/chain/blocks.ts';
 import { connectRpc } from '../../ingest/chain/rpc.ts';
 import type { LedgerEvent } from '../../ingest/contract.ts';
-import { chainOf, watchedAddresses } from '../../ingest/events/chains.ts';
-import { ORDERS_MATCHED } from '../../ingest/events/match.ts';
-import { CONDITION_RESOLUTION } from '../../ingest/events/resolution.ts';
+import { chainOf } from '../../ingest/events/chains.ts';
 import { BlockMovements } from '../../ingest/events/shares/block-movements.ts';
+import { structuredId } from '../../ingest/events/structured-ids.ts';
 import { TokenMap } from '../../ingest/events/token-ids.ts';
 import { type Block, type BlockRange, storedMessages } from '../../ingest/ledger/ledger.ts';
 import { openDevnet } from '../../local/devnet/devnet.ts';
@@ -108,25 +107,6 @@ export async function planMatch(world: World, sender: Sender): Promise<PlannedMa
   }
 }
 
-type Log = {
-  readonly transactionHash: string;
-  readonly logIndex: string;
-  readonly blockNumber: string;
-};
-
-/** Places of the chain's matches and resolutions in chain order, as `block:txHash:logIndex`. */
-export async function factsOfChain(url: string, to: number): Promise<readonly string[]> {
-  const topics = [[ORDERS_MATCHED, CONDITION_RESOLUTION]];
-  const filter = { fromBlock: '0x0', toBlock: `0x${to.toString(16)}`, topics };
-  const logs = await rpc<Log[]>(url, 'eth_getLogs', [
-    { ...filter, address: watchedAddresses(CHAIN) },
-  ]);
-  return logs
-    .map((log) => ({ ...log, block: Number(log.blockNumber), index: Number(log.logIndex) }))
-    .toSorted((a, b) => a.block - b.block || a.index - b.index)
-    .map((log) => `${log.block}:${log.transactionHash}:${log.index}`);
-}
-
 /** The blocks up to this one that have events, with movements, read in one go. */
 export async function blocksWithMovements(
   url: string,
@@ -139,7 +119,7 @@ export async function blocksWithMovements(
   const markets = {
     outcomeOf: (conditionId: string, token: string, exchange: string) =>
       tokens.outcomeOf(conditionId, token, exchange),
-    conditionOfToken: async () => undefined,
+    conditionOfToken: async (token: string) => structuredId(token)?.conditionId,
   };
   const { blocks } = await readRange({ rpc: connectRpc(url, { chainId: chain.id }), chain }, 0, to);
   const found = [];

@@ -109,15 +109,26 @@ type Step = { readonly block: number; readonly log: number } & (
   | { readonly movement: Movement | Conversion | Restructuring }
 );
 
+/** Also those of protocol version 2 that nobody lists: the lowest byte of an id is the outcome, the rest the condition. */
+class Tokens extends Map<string, Token> {
+  override get(id: string): Token | undefined {
+    const known = super.get(id);
+    const hex = BigInt(id).toString(16).padStart(64, '0');
+    if (known !== undefined || !/^0[123].*0[01]$/.test(hex)) return known;
+    return { condition: `0x${hex.slice(0, -2)}00`, outcome: hex.endsWith('1') ? 1 : 0 };
+  }
+}
+
 /**
- * `tokens` maps a token id to its condition and outcome: the only fact that logs do not carry. `aliases` has the older markets
+ * `listed` maps a token id to its condition and outcome: the only fact that logs do not carry. `aliases` has the older markets
  * of conditions that continue one.
  */
 export async function recompute(
   rpcUrl: string,
-  tokens: ReadonlyMap<string, Token>,
+  listed: ReadonlyMap<string, Token>,
   aliases: ReadonlyMap<string, string> = new Map(),
 ): Promise<Chain> {
+  const tokens = new Tokens(listed);
   const timeOf = blockTimes(rpcUrl);
   const head = await blockNumber(rpcUrl, 'latest');
   const books = new Books();

@@ -293,12 +293,18 @@ export async function gammaMarkets(gammaUrl: string): Promise<readonly GammaMark
   let cursor = '';
   do {
     const response = await read(`${gammaUrl}/markets/keyset?limit=500${cursor}`);
-    const page = (await response.json()) as { markets: GammaMarket[]; next_cursor?: string };
-    markets.push(...page.markets);
+    const page = (await response.json()) as { markets: Listed[]; next_cursor?: string };
+    for (const { positionIds, clobTokenIds = positionIds, ...market } of page.markets)
+      markets.push({ ...market, clobTokenIds: clobTokenIds ?? '[]' });
     cursor = page.next_cursor ? `&after_cursor=${page.next_cursor}` : '';
   } while (cursor !== '');
   return markets;
 }
+/** Those of protocol version 2 have position ids. */
+type Listed = Omit<GammaMarket, 'clobTokenIds'> & {
+  readonly clobTokenIds?: string;
+  readonly positionIds?: string;
+};
 export type GammaMarket = {
   readonly id: string;
   readonly conditionId: string;

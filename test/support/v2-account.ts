@@ -111,13 +111,19 @@ export async function v2Results(
   const found: Fact[] = [];
   for (const { block, log, of } of steps) {
     const txHash = 'txHash' in of ? of.txHash : of.transactionHash;
-    const place = { block, logIndex: log, txHash };
+    let logIndex = log;
     const prepared = 'topics' in of && of.topics[0] === PREPARED ? of.topics[1] : undefined;
     const add = (conditionId: string, payouts: readonly bigint[]) => {
       if (results.has(conditionId)) return;
       results.set(conditionId, payouts);
       if (conditionId === prepared) decidedAtOnce.set(conditionId, { txHash, payouts });
-      found.push({ ...place, kind: 'resolution', conditionId, payouts });
+      found.push({ block, logIndex, txHash, kind: 'resolution', conditionId, payouts });
+    };
+    const addCombos = () => {
+      for (const [combo, legs] of combos) {
+        const payouts = results.has(combo) ? undefined : comboPayouts(legs, results, aliases);
+        if (payouts !== undefined) add(combo, payouts);
+      }
     };
     if ('txHash' in of) {
       if (!results.has(of.conditionId)) results.set(of.conditionId, of.payouts);
@@ -125,33 +131,40 @@ export async function v2Results(
     else {
       const condition = of.topics[1] ?? '';
       const result = words(of.data).slice(2, 4);
-      if (!aliases.has(condition)) {
-        add(condition, result);
-        if (condition.startsWith('0x02'))
-          derive(condition, result[0] === SHARE, noes, aliases, add);
-      }
+      if (aliases.has(condition)) continue;
+      add(condition, result);
+      addCombos();
+      // The next log says what follows.
+      logIndex += 1;
+      if (condition.startsWith('0x02')) derive(condition, result[0] === SHARE, noes, aliases, add);
     }
-    for (const [combo, legs] of combos) {
-      if (results.has(combo)) continue;
-      const paid = legs.map((leg) => {
-        const own = `0x${(leg - (leg & 1n)).toString(16).padStart(64, '0')}`;
-        const result = results.get(aliases.get(own) ?? own);
-        const all = (result ?? []).reduce((a, b) => a + b, 0n);
-        return result && { part: result[Number(leg & 1n)] ?? 0n, all };
-      });
-      if (paid.some((one) => one?.part === 0n)) add(combo, [0n, 1n]);
-      else if (paid.every((one) => one !== undefined)) {
-        let [down, up] = [PARTS, PARTS];
-        for (const { part, all } of paid) {
-          down = (down * part) / all;
-          up = -((-up * part) / all) + ((up * part) % all === 0n ? 0n : 1n);
-        }
-        // The third part is paid to nobody.
-        add(combo, [down, PARTS - up, up - down]);
-      }
-    }
+    addCombos();
   }
   return found;
+}
+
+/** Undefined while it is open. */
+function comboPayouts(
+  legs: readonly bigint[],
+  results: ReadonlyMap<string, readonly bigint[]>,
+  aliases: ReadonlyMap<string, string>,
+): readonly bigint[] | undefined {
+  const paid = legs.map((leg) => {
+    const own = `0x${(leg - (leg & 1n)).toString(16).padStart(64, '0')}`;
+    const result = results.get(aliases.get(own) ?? own);
+    const all = (result ?? []).reduce((a, b) => a + b, 0n);
+    return result && { part: result[Number(leg & 1n)] ?? 0n, all };
+  });
+  if (paid.some((one) => one?.part === 0n)) return [0n, 1n];
+  let [down, up] = [PARTS, PARTS];
+  for (const one of paid) {
+    if (one === undefined) return undefined;
+    const { part, all } = one;
+    down = (down * part) / all;
+    up = -((-up * part) / all) + ((up * part) % all === 0n ? 0n : 1n);
+  }
+  // The third part is paid to nobody.
+  return [down, PARTS - up, up - down];
 }
 
 /** One Yes makes all others No; all No make the last one, which is never reported, Yes. */

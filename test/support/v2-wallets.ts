@@ -5,16 +5,12 @@
  */
 import {
   decodeFunctionResult,
-  encodeAbiParameters,
   encodeFunctionData,
   type Hex,
-  keccak256,
   numberToHex,
   pad,
   parseAbi,
-  parseAbiParameters,
 } from 'viem';
-import { MATCH_ORDERS_V3_ABI } from '../../ingest/events/match-call.ts';
 import { conditionsOfEvent, structuredId } from '../../ingest/events/structured-ids.ts';
 import {
   BINARY_MODULE,
@@ -23,6 +19,7 @@ import {
   conditionalTokensAbi,
   DEPLOYER,
   EXCHANGE_V3,
+  exchangeV3Abi,
   NEG_RISK_MODULE,
   OPERATORS,
   ORACLE,
@@ -33,6 +30,7 @@ import {
   ROUTER,
 } from '../../local/devnet/contracts.ts';
 import { BUY, type Order, SELL, type Side } from '../../local/devnet/orders.ts';
+import { BINARY, NEG_RISK, positionId } from '../../local/devnet/position-ids.ts';
 import { Random } from '../../local/devnet/random.ts';
 import type { StillDevnet } from './chain-harness.ts';
 import { conditionIdOf } from './moving-wallets.ts';
@@ -68,7 +66,6 @@ const redeemerAbi = parseAbi(['function redeem(address[] owners, uint256[] posit
 const M = 1_000_000n;
 const WALLETS = 5;
 const MONEY = 1_000_000n * M;
-const CHAIN = 31_337n;
 const EVENT_SIZE = 3;
 const NO_WORD: Hex = pad('0x0', { size: 32 });
 
@@ -233,14 +230,14 @@ export class V2Wallets {
   }
 
   #newBinary(): bigint {
-    const id = idOf(1n, ++this.#count, 1n);
+    const id = positionId(BINARY, word(++this.#count), 1);
     this.#binary.push(id);
     this.#know(id);
     return id;
   }
 
   #newEvent(): void {
-    const id = idOf(2n, ++this.#count, BigInt(EVENT_SIZE));
+    const id = positionId(NEG_RISK, word(++this.#count), EVENT_SIZE);
     this.#events.push(id);
     for (const condition of conditionsOfEvent(hex(id))) this.#know(BigInt(condition));
   }
@@ -430,7 +427,7 @@ export class V2Wallets {
   async #migrate(): Promise<void> {
     const legacy = this.#random.pick(this.#legacy);
     if (legacy.next === undefined) {
-      legacy.next = idOf(1n, ++this.#count, 1n);
+      legacy.next = positionId(BINARY, word(++this.#count), 1);
       this.#know(legacy.next);
       const args = [short(legacy.next), legacy.conditionId] as const;
       await this.#send(DEPLOYER, BINARY_MODULE, moduleAbi, 'registerMigration', args);
@@ -473,7 +470,8 @@ export class V2Wallets {
     const mine = this.#order(taker, SELL, token, amount, price);
     const other = this.#order(maker, SELL, token ^ 1n, amount, 1_000n - price);
     const receive = amount - (amount * (1_000n - price)) / 1_000n;
-    await this.#match(mine, other, { fill: amount, receive });
+    // The taker may offer more than its makers take.
+    await this.#match(mine, other, { fill: amount + BigInt(this.#random.below(3)) * M, receive });
   }
 
   #order(maker: Hex, side: Side, tokenId: bigint, shares: bigint, price: bigint): Order {
@@ -492,9 +490,9 @@ export class V2Wallets {
     const args = [taker, [maker], [maker.makerAmount], fees, amounts] as const;
     const data =
       legs === undefined
-        ? encodeFunctionData({ abi: MATCH_ORDERS_V3_ABI, functionName: 'matchOrders', args })
+        ? encodeFunctionData({ abi: exchangeV3Abi, functionName: 'matchOrders', args })
         : encodeFunctionData({
-            abi: MATCH_ORDERS_V3_ABI,
+            abi: exchangeV3Abi,
             functionName: 'matchOrdersAndPrepareCombinatorial',
             args: [...args, legs],
           });
@@ -581,14 +579,8 @@ export async function balancesIn(
   return decodeFunctionResult({ ...batch, data: await devnet.call('eth_call', call, 'latest') });
 }
 
-export function idOf(module: bigint, salt: number, arity: bigint): bigint {
-  const data = numberToHex(salt, { size: 32 });
-  const types = parseAbiParameters('uint256, bytes');
-  const hash = BigInt(keccak256(encodeAbiParameters(types, [module, data]))) & ((1n << 128n) - 1n);
-  return (module << 248n) | (hash << 120n) | (arity << 104n) | (CHAIN << 24n);
-}
-
 const hex = (id: bigint): Hex => numberToHex(id, { size: 32 });
 const short = (id: bigint): Hex =>
   (structuredId(`${id}`)?.conditionId.slice(0, -2) ?? hex(id).slice(0, -2)) as Hex;
 const eventOf = (id: bigint): Hex => hex(id).slice(0, 60) as Hex;
+const word = (value: number): Hex => numberToHex(value, { size: 32 });

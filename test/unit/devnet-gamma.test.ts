@@ -3,8 +3,10 @@
  * test lists and resolves the markets.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { structuredId } from '../../ingest/events/structured-ids.ts';
 import { STRANGER } from '../../local/devnet/contracts.ts';
 import { type Gamma, startGamma } from '../../local/devnet/gamma.ts';
+import { isV2, type Market } from '../../local/devnet/markets.ts';
 import { World } from '../../local/devnet/world.ts';
 
 const NOW = 1_790_000_000;
@@ -67,6 +69,29 @@ describe('the metadata API', () => {
     expect(new Set(all.map((one) => one.negRisk))).toEqual(new Set([true, false]));
   });
 
+  test('returns markets of protocol version 2 with position ids, and no combos', async () => {
+    const markets = [...world.listed.values()].filter(isV2);
+    const [plain, combos] = [
+      markets.filter(({ legs }) => legs === undefined),
+      markets.filter(({ legs }) => legs !== undefined),
+    ];
+    expect(combos.length).toBeGreaterThan(0);
+    const idsOf = (some: readonly Market[]) => some.map(({ tokenIds }) => tokenIds[0]).join();
+    const { body } = await get<readonly unknown[]>(
+      `/markets?limit=500&clob_token_ids=${idsOf(plain)},${idsOf(combos)}`,
+    );
+    expect(body.length).toBe(plain.length);
+    for (const one of body) expect(one).toMatchObject({ version: 'v2' });
+    const bodies = new Map(body.map((one) => [(one as { slug: string }).slug, one]));
+    for (const { slug, conditionId, tokenIds } of plain) {
+      const { positionIds } = bodies.get(slug) as { positionIds: string };
+      expect(JSON.parse(positionIds)).toEqual(tokenIds.map(String));
+      for (const [outcomeIndex, id] of tokenIds.entries()) {
+        expect(structuredId(String(id))).toEqual({ conditionId, outcomeIndex });
+      }
+    }
+  });
+
   test('pages through all markets, each once, and back', async () => {
     const ids: string[] = [];
     for (let cursor = ''; ; ) {
@@ -76,7 +101,8 @@ describe('the metadata API', () => {
       cursor = `&after_cursor=${body.next_cursor}`;
     }
     expect(new Set(ids).size).toBe(ids.length);
-    expect(ids.length).toBe(world.listed.size);
+    const listed = [...world.listed.values()].filter(({ legs }) => legs === undefined);
+    expect(ids.length).toBe(listed.length);
     const { body } = await get<KeysetBody>('/markets/keyset?limit=500&order=id&ascending=false');
     expect(body.markets.map((one) => one.id)).toEqual(ids.toReversed().slice(0, 500));
   });

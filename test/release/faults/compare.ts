@@ -69,9 +69,7 @@ export async function compare(options: CompareOptions): Promise<Comparison> {
 }
 
 async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
-  const wanted = new Map(
-    facts.map((fact) => [placeText(fact.block, fact.logIndex), contentOf(fact)]),
-  );
+  const wanted = new Map(facts.map((fact) => [keyOf(fact.block, fact), contentOf(fact)]));
   const differences = new Differences('LEDGER');
   const seen = new Set<string>();
   let found = 0;
@@ -92,7 +90,7 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
       for (const event of block.events) {
         if (event.kind !== 'match' && event.kind !== 'resolution') continue;
         const { blockNumber, logIndex } = event;
-        const key = placeText(blockNumber, logIndex);
+        const key = keyOf(blockNumber, event);
         if (seen.has(key)) differences.add('twice', key);
         seen.add(key);
         const [before, index] = place;
@@ -194,12 +192,18 @@ function feedKey({ txHash, takerOrder }: FactMatch): string {
 
 type Content =
   | { readonly kind: 'match'; readonly exchange: string; readonly fills: readonly FactFill[] }
-  | { readonly kind: 'resolution'; conditionId: string; readonly payouts: readonly bigint[] };
+  | {
+      readonly kind: 'resolution';
+      readonly conditionId: string;
+      readonly payouts: readonly bigint[];
+      /** Of a combo that pays no simple fraction. */
+      readonly parts?: readonly bigint[] | undefined;
+    };
 
 /** Equal if and only if everything that LEDGER must store about a fact is equal. */
 function contentOf(fact: Content & { readonly txHash: string }): string {
   if (fact.kind === 'resolution') {
-    return `resolution ${fact.txHash} ${fact.conditionId} ${fact.payouts.join(' ')}`;
+    return `resolution ${fact.txHash} ${fact.conditionId} ${payoutsOf(fact).join(' ')}`;
   }
   const fills = fact.fills.map((fill) =>
     [
@@ -208,6 +212,31 @@ function contentOf(fact: Content & { readonly txHash: string }): string {
     ].join(' '),
   );
   return [`match ${fact.txHash} ${fact.exchange}`, ...fills].join('\n');
+}
+
+/** A combo's payouts are a fraction, in its lowest terms; the last part is paid to nobody. */
+function payoutsOf({
+  conditionId,
+  payouts,
+  parts = payouts,
+}: Extract<Content, { kind: 'resolution' }>) {
+  if (!conditionId.startsWith('0x03')) return payouts;
+  const divisor = parts.reduce(greatestDivisor);
+  const [zero = 0n, one = 0n] = parts.map((part) => part / divisor);
+  return [zero, one];
+}
+
+function greatestDivisor(a: bigint, b: bigint): bigint {
+  return b === 0n ? a : greatestDivisor(b, a % b);
+}
+
+/** Several results can follow from one log. */
+function keyOf(
+  block: number,
+  { logIndex, ...fact }: Content & { readonly logIndex: number },
+): string {
+  const of = fact.kind === 'resolution' ? ` ${fact.conditionId}` : '';
+  return `${placeText(block, logIndex)}${of}`;
 }
 
 function placeText(block: number, logIndex: number): string {

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { connectNats, type Nats } from '../../../infra/nats/connection.ts';
 import { newestMessage } from '../../../ingest/ledger/ledger.ts';
 import { Random } from '../../../local/devnet/random.ts';
+import { storedFacts } from '../../support/chain-facts.ts';
 import { answered } from '../../support/service.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { compare } from './compare.ts';
@@ -68,7 +69,7 @@ export async function runFaults(options: FaultRunOptions) {
     await stage.freezeChain();
     for (const proxy of stage.proxies) proxy.set({});
     const head = await blockNumber(stage.rpcUrl, 'latest');
-    const facts = await chainFacts(stage.rpcUrl, 0, head);
+    const facts = await storedFacts(stage.rpcUrl, head);
     nats = await connectNats({ url: stage.natsUrl, name: 'fault run' });
     await settled(nats, facts.at(-1)?.block ?? 0, stage);
     const until = performance.now() + VOID_MS_MAX;

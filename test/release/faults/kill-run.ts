@@ -11,9 +11,10 @@ import { connectNats, type Nats, streamState } from '../../../infra/nats/connect
 import { LEDGER_STREAM, newestMessage } from '../../../ingest/ledger/ledger.ts';
 import { ensureStreams } from '../../../ingest/streams.ts';
 import { Random } from '../../../local/devnet/random.ts';
+import { storedFacts } from '../../support/chain-facts.ts';
 import { Front } from '../../support/front.ts';
 import { start, until } from '../../support/service.ts';
-import { blockNumber, chainFacts } from './chain-facts.ts';
+import { blockNumber } from './chain-facts.ts';
 import { compare } from './compare.ts';
 import type { RpcProxy } from './rpc-proxy.ts';
 import type { Given } from './run.ts';
@@ -57,7 +58,7 @@ export async function runKills(options: Options) {
   try {
     const head = await blockNumber(stage.rpcUrl, 'latest');
     await until(async () => (await blockNumber(stage.rpcUrl, 'finalized')) >= head || undefined);
-    const facts = await chainFacts(stage.rpcUrl, 0, head);
+    const facts = await storedFacts(stage.rpcUrl, head);
     nats = await connectNats({ url: stage.natsUrl, name: 'kill run' });
     await ensureStreams(nats, 1);
     const done = { start: 0, block: 0, message: 0 };

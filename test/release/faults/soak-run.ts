@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { storedFacts } from '../../support/chain-facts.ts';
 import { allDifferences, recomputed } from '../../support/reconcile.ts';
 import { generator } from '../../support/seed.ts';
 import { answered, projectedTo } from '../../support/service.ts';
@@ -154,7 +155,7 @@ async function compared({ nats, service, devnet }: SoakStage, liveAfter: number)
   const { rpcUrl } = devnet;
   const until = performance.now() + SETTLE_MS_MAX;
   const head = await answered(() => emptyHead(rpcUrl));
-  const facts = await answered(() => chainFacts(rpcUrl, 0, head));
+  const facts = await answered(() => storedFacts(rpcUrl, head));
   const { chain } = await answered(() => recomputed(rpcUrl, devnet.env.GAMMA_URL));
   const projected = answered(() => projectedTo(service, chain.lastFillBlock));
   await Promise.race([projected, delay(SETTLE_MS_MAX)]);
