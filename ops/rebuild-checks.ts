@@ -41,7 +41,7 @@ const MOVED_HASH = `cityHash64(trader, block_number, log_index, leg, toString(ki
 
 const TIMED_HASH = `cityHash64(block_time, block_number, log_index, kind, trader, condition_id, is_taker,
   outcome_index, shares, usdc, realised_pnl, realised_cost, position_outcome, position_shares, position_cost,
-  position_fees, rank, side, is_covered)`;
+  position_fees, position_before, rank, side, is_covered)`;
 
 /** Without the batch, which describes how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');

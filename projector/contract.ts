@@ -33,6 +33,8 @@ export type Booking = {
   readonly positionShares: bigint;
   readonly positionCost: bigint;
   readonly positionFees: bigint;
+  /** Micro-shares held before this row: of outcome 0, or of outcome 1 if below 0. */
+  readonly positionBefore: bigint;
   readonly partition: number;
   readonly leg: number;
   /** Order among the rows of the trader in this market and log, from 0 to 31: part of the version of a position. */
@@ -74,6 +76,7 @@ const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
   position_shares: (row) => row.positionShares.toString(),
   position_cost: (row) => row.positionCost.toString(),
   position_fees: (row) => row.positionFees.toString(),
+  position_before: (row) => row.positionBefore.toString(),
   partition: (row) => row.partition,
   leg: (row) => row.leg,
   rank: (row) => row.rank,

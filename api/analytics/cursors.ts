@@ -86,6 +86,30 @@ export const CHAIN_ORDER = {
   at: '({cursor_block:UInt64}, {cursor_log:UInt32})',
 };
 
+/** A position event, by its place in the chain, trader, market and number. */
+export const positionEventCursor = cursor({
+  pattern: /^(\d{1,10})\.(\d{1,20})\.(\d{1,10})\.([0-9a-f]{40})\.([0-9a-f]{64})\.(\d{1,2})$/,
+  example: `1777593600.85671003.12.${'5f'.repeat(20)}.${'5f'.repeat(32)}.2`,
+  after: (row: {
+    readonly at: number;
+    readonly block: bigint;
+    readonly log: number;
+    readonly trader: string;
+    readonly conditionId: string;
+    readonly number: number;
+  }) =>
+    [row.at, row.block, row.log, row.trader.slice(2), row.conditionId.slice(2), row.number].join(
+      '.',
+    ),
+  parse([, time = '', block = '', log = '', cursor_trader = '', cursor_condition = '', at = '']) {
+    if (!isUint32(time) || !isUint32(log) || BigInt(block) > UINT64_MAX) return undefined;
+    return {
+      ...{ cursor_time: Number(time), cursor_block: block, cursor_log: Number(log) },
+      ...{ cursor_trader, cursor_condition, cursor_number: Number(at) },
+    };
+  },
+});
+
 /** A holder of a market, by shares and address. */
 export const holderCursor = cursor({
   pattern: /^(\d{1,19})-([0-9a-f]{40})$/,

@@ -15,6 +15,7 @@ import { marketsV2 } from './markets.ts';
 import { traderMovementsV2 } from './movements.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
+import { positionEventsV2 } from './position-events.ts';
 import { positionsV2 } from './positions.ts';
 import { search } from './search.ts';
 import { traderV1, traderV2 } from './trader.ts';
@@ -36,6 +37,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   traderV2,
   traderMarketsV2,
   positionsV2,
+  positionEventsV2,
   traderTradesV2,
   traderMovementsV2,
   traderAuditV2,

@@ -31,6 +31,8 @@ import type {
   Me,
   PnlLines,
   PnlLinesQuery,
+  PositionEvents,
+  PositionEventsQuery,
   RecentMatches,
   RecentMatchesQuery,
   Search,
@@ -163,6 +165,22 @@ export class Endpoints {
     options?: CallOptions,
   ): List<TraderPositions, TraderPositions['positions'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/positions`, 'positions', query, options);
+  }
+
+  /**
+   * `GET /v2/position_events`
+   *
+   * When traders opened, added to, reduced and closed positions, and when positions were settled, from final blocks, newest
+   * first unless `order=asc`. A position is the net of both outcomes of a market, so buying the other outcome reduces it. Splits and merges change no position.
+   *
+   * With `traders`, the whole history; without, the last day, or up to 31 days from `from`. The order is fixed, so pages never repeat or omit an event while others
+   * arrive.
+   */
+  positionEvents(
+    query: PositionEventsQuery = {},
+    options?: CallOptions,
+  ): List<PositionEvents, PositionEvents['events'][number]> {
+    return this.http.list('/v2/position_events', 'events', query, options);
   }
 
   /**

@@ -89,6 +89,33 @@ export const PARAMETERS = {
       examples: ['12500000-5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f'],
     },
   },
+  positionEvents: {
+    traders: {
+      type: 'string',
+      pattern: '^0[xX][0-9a-fA-F]{40}(,0[xX][0-9a-fA-F]{40}){0,49}$',
+      examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
+    },
+    market: {
+      type: 'string',
+      pattern: '^0[xX][0-9a-fA-F]{64}$|^[a-z0-9][a-z0-9_-]{0,199}$',
+      examples: ['2182202'],
+    },
+    tag: { type: 'string', minLength: 1, maxLength: 100, default: 'all' },
+    type: { type: 'string', enum: ['opened', 'added', 'reduced', 'closed', 'settled'] },
+    min_usdc: { type: 'number', minimum: 0, maximum: 1000000000000 },
+    from: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
+    to: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
+    order: { type: 'string', enum: ['asc', 'desc'], default: 'desc' },
+    limit: { type: 'integer', minimum: 1, maximum: 500, default: 100 },
+    cursor: {
+      type: 'string',
+      pattern:
+        '^(\\d{1,10})\\.(\\d{1,20})\\.(\\d{1,10})\\.([0-9a-f]{40})\\.([0-9a-f]{64})\\.(\\d{1,2})$',
+      examples: [
+        '1777593600.85671003.12.5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f.5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f5f.2',
+      ],
+    },
+  },
   traderTrades: {
     market: {
       type: 'string',

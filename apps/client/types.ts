@@ -1234,6 +1234,68 @@ export type TraderPositions = {
   total_count: number;
 };
 
+export type PositionEvent = {
+  /** what became of the position: a trade that changes sides is `closed` and `opened` */
+  type: 'opened' | 'added' | 'reduced' | 'closed' | 'settled';
+
+  /** a fill, the resolution of the market, or shares that moved without a fill */
+  cause: 'fill' | 'settlement' | 'movement';
+
+  /** label of the outcome that is held */
+  outcome: string;
+
+  /** index of the outcome that is held, 0 or 1 */
+  outcome_index: number;
+
+  /** micro-shares held before */
+  shares_before: number;
+
+  /** micro-shares held after */
+  shares_after: number;
+
+  /** price of the event for the outcome held: of the trade, or the payout, micro-USD a share, 0 to 1,000,000 */
+  price: number;
+
+  /** what the shares that came or left were worth at that price, without the fee; the payout, micro-USD */
+  value: number;
+
+  /** average price of what is held after, 0 if nothing, micro-USD a share, 0 to 1,000,000 */
+  average_price: number;
+
+  /** PnL that the event realised, net of fees, micro-USD */
+  realised_pnl: number;
+
+  /** price of the outcome held now, micro-USD a share; null without a mark */
+  price_now: number | null;
+
+  /** what the shares held after are worth now, micro-USD; null without a mark */
+  value_now: number | null;
+
+  /** true for the taker of a match */
+  is_taker: boolean;
+
+  /** time of the block, ISO 8601 UTC */
+  time: string;
+
+  /** number of the block */
+  block_number: number;
+
+  /** index of the log in the block */
+  log_index: number;
+
+  /** number among the events of the trader in this market and log */
+  number: number;
+  trader: Profile;
+  market: MarketListing;
+};
+
+export type PositionEvents = {
+  events: PositionEvent[];
+
+  /** `cursor` of the next page; empty on the last page */
+  next_cursor: string;
+};
+
 export type TraderTrades = {
   trades: {
     /** fee, micro-USD */
@@ -2429,6 +2491,38 @@ export type TraderPositionsQuery = {
   q?: string | undefined;
 
   /** maximum entries per page; 1 to 100; default: 20 */
+  limit?: number | undefined;
+
+  /** cursor from the `Link` header or `next_cursor` of the previous page */
+  cursor?: string | undefined;
+};
+
+export type PositionEventsQuery = {
+  /** only these traders */
+  traders?: string | undefined;
+
+  /** only this market: its id, condition id or slug */
+  market?: string | undefined;
+
+  /** only markets with this tag; all: every market; default: all */
+  tag?: string | undefined;
+
+  /** only events of this type */
+  type?: 'opened' | 'added' | 'reduced' | 'closed' | 'settled' | undefined;
+
+  /** minimum value of the event, USDC; 0 to 1000000000000 */
+  min_usdc?: number | undefined;
+
+  /** only events at this time or later; without `traders`, a day before the end */
+  from?: string | undefined;
+
+  /** only events at this time or earlier */
+  to?: string | undefined;
+
+  /** desc: newest first; asc: oldest first; default: desc */
+  order?: 'asc' | 'desc' | undefined;
+
+  /** maximum events per page; 1 to 500; default: 100 */
   limit?: number | undefined;
 
   /** cursor from the `Link` header or `next_cursor` of the previous page */

@@ -12,6 +12,7 @@ export type TraderV2 = Api.Trader;
 export type Hourly = Api.TraderHours;
 export type Positions = Api.TraderPositions;
 export type Position = Positions['positions'][number];
+export type PositionEvents = Api.PositionEvents;
 export type PnlPoints = Api.TraderPnl;
 export type TraderTrades = Api.TraderTrades;
 export type TraderMovements = Api.TraderMovements;

@@ -7,6 +7,7 @@ import { type Followed, followed, Star } from './follow.tsx';
 import { count } from './format.ts';
 import { Change, MARKET_OF, MarketLink, Odds } from './markets.tsx';
 import { Picture } from './picture.tsx';
+import { PositionEvents } from './position-events.tsx';
 import { sharedFeed } from './shared-feed.ts';
 import { CardTable, type Column } from './table.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
@@ -27,6 +28,7 @@ const DAY = 86_400;
 export function Following() {
   const traders = followed.trader.value;
   const markets = followed.market.value;
+  const refresh = useTicks(REFRESH_MS);
   if (traders.length === 0 && markets.length === 0) {
     return (
       <section class="nothing">
@@ -55,6 +57,7 @@ export function Following() {
             empty={<EmptyTape filter={new URLSearchParams({ traders: addresses })} />}
             controls={<AlertSwitch />}
           />
+          <PositionEvents traders={traders.map(({ id }) => id)} refresh={refresh} />
           <div class="section-head">
             <h2>Traders</h2>
             <a class="more" href={`/compare?traders=${addresses}`}>

@@ -4,6 +4,7 @@ import type { BiggestTrades, Leaderboard, MarketEntry, Markets } from './answers
 import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
 import { cents } from './format.ts';
 import { MARKET, MARKET_OF } from './markets.tsx';
+import { SinceLastVisit } from './position-events.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { TRADER, TraderName } from './trader-name.tsx';
 import { type Answered, Loaded, useAnswer, useTicks } from './use-answer.tsx';
@@ -17,6 +18,7 @@ export function Home() {
   return (
     <div class="home">
       <h1 class="hidden">Markets and traders now</h1>
+      <SinceLastVisit refresh={refresh} />
       <MarketList
         id="trending"
         title="Trending"

@@ -15,7 +15,7 @@ import {
   send,
   valueAt,
 } from './holding.ts';
-import { type Payouts, payoutOf, type Step, type Trade } from './position.ts';
+import { type Payouts, type Position, payoutOf, type Step, type Trade } from './position.ts';
 
 /** A change of one balance, and the holding after it. */
 export type Entry = {
@@ -30,6 +30,7 @@ export type Entry = {
   readonly isMark: boolean;
   /** The other wallet of a transfer, or the contract of an unexplained movement; else ''. */
   readonly counterparty: string;
+  readonly before: Position;
   readonly after: Step & Holding;
 };
 
@@ -176,10 +177,11 @@ class Entries {
     return this.#now.get(trader) ?? this.#holdingOf(trader);
   }
 
-  #add(entry: Entry): void {
+  #add(entry: Omit<Entry, 'before'>): void {
     const { position, balances } = entry.after;
+    const before = this.#of(entry.trader).position;
     this.#now.set(entry.trader, { position, balances });
-    this.all.push(entry);
+    this.all.push({ ...entry, before });
   }
 }
 

@@ -40,6 +40,11 @@ export function payoutOf(shares: MicroShares, outcome: 0 | 1, payouts: Payouts):
 /** The fields of a fill that change a position. */
 export type Trade = Pick<Fill, 'side' | 'outcomeIndex' | 'shares' | 'usdc' | 'fee'>;
 
+/** Net shares of outcome 0: below 0 if the position is in outcome 1. */
+export function netOf({ outcome, shares }: Pick<Position, 'outcome' | 'shares'>): MicroShares {
+  return outcome === 0 ? shares : -shares;
+}
+
 export type Step = {
   readonly position: Position;
   /** PnL of the closed part, net of its fees. */

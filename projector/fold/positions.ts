@@ -16,6 +16,7 @@ import { fill as filled, type Holding, NOTHING_HELD, opened, rebalance } from '.
 import { type Entry, entriesOf } from './movements.ts';
 import {
   FLAT,
+  netOf,
   type Payouts,
   type Position,
   payoutOf,
@@ -179,7 +180,8 @@ export class OpenPositions {
       const step = of.isCovered
         ? filled(holding, fill)
         : { ...trade(holding.position, fill), balances: holding.balances };
-      rows.push(bookingOf('fill', fill, step, { ...at, leg: rows.length, rank: FILL_RANK }));
+      const place = { ...at, leg: rows.length, rank: FILL_RANK };
+      rows.push(bookingOf('fill', fill, { ...step, before: holding.position }, place));
       keep(held, trader, payouts === undefined ? step : { ...step, position: FLAT });
       // After the resolution, shares can be redeemed, so what this fill leaves open settles at once.
       if (step.position.shares > 0n && payouts !== undefined)
@@ -280,7 +282,10 @@ function openingOf(
   payouts: Payouts | undefined,
 ): Entry | undefined {
   if (side === 'BUY' || shares === 0n) return undefined;
-  const of = { kind: 'opening', trader, counterparty: '', outcome, isMark: false } as const;
+  const of = {
+    ...({ kind: 'opening', trader, counterparty: '', outcome, isMark: false } as const),
+    before: holding.position,
+  };
   if (payouts !== undefined) {
     const change = shares - holding.balances[outcome];
     if (change <= 0n) return undefined;
@@ -332,7 +337,7 @@ const NOT_MOVED = { counterparty: '', isMark: false };
 function bookingOf(
   kind: Booking['kind'],
   traded: Pick<Booking, Exclude<keyof Fill, 'logIndex'>>,
-  { position, realisedPnl, realisedCost }: Step,
+  { before, position, realisedPnl, realisedCost }: Step & { readonly before: Position },
   { event, logIndex, partition, isCovered, leg, rank }: At,
   { counterparty, isMark }: Pick<Booking, 'counterparty' | 'isMark'> = NOT_MOVED,
 ): Booking {
@@ -359,6 +364,7 @@ function bookingOf(
     positionShares: position.shares,
     positionCost: position.costBasis,
     positionFees: position.openFees,
+    positionBefore: netOf(before),
     partition,
     leg,
     rank,
@@ -371,7 +377,7 @@ function bookingOf(
 
 /** The row of a movement or an opening. */
 function entryRow(entry: Entry, at: At): Booking {
-  const { kind, trader, outcome, change, usdc, after } = entry;
+  const { kind, trader, outcome, change, usdc, before, after } = entry;
   const moved = {
     trader,
     orderHash: '',
@@ -383,7 +389,7 @@ function entryRow(entry: Entry, at: At): Booking {
     usdc,
     fee: 0n,
   } as const;
-  return bookingOf(kind, moved, after, at, entry);
+  return bookingOf(kind, moved, { ...after, before }, at, entry);
 }
 
 /** The row that pays out a position. */
@@ -400,5 +406,5 @@ function settlement(before: Position, trader: string, payouts: Payouts, at: At):
     usdc: step.payout,
     fee: 0n,
   } as const;
-  return bookingOf('settlement', paid, step, at);
+  return bookingOf('settlement', paid, { ...step, before }, at);
 }

@@ -23,6 +23,7 @@ CREATE TABLE IF NOT EXISTS bookings_by_time
     position_shares Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     position_cost Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
+    position_before Int64 COMMENT 'micro-shares held before this row: of outcome 0, or of outcome 1 if below 0' CODEC(T64, ZSTD(1)),
     rank UInt8 COMMENT 'order among the rows of the trader in this market and log, from 0',
     is_covered Bool COMMENT 'whether movements were read in this block, so that it counts in balances'
 )
@@ -54,6 +55,7 @@ SELECT
     position_shares,
     position_cost,
     position_fees,
+    position_before,
     rank,
     is_covered
 FROM bookings;

@@ -7,6 +7,7 @@ import type {
   Market,
   MarketCandles,
   Markets,
+  PositionEvents,
   Trader,
   TraderHours,
   TraderMovements,
@@ -383,6 +384,37 @@ test('a trader: the star follows, and Following shows their tape and positions',
   await markets.getByRole('button', { name: 'Following' }).click();
   await page.locator('.followed').getByRole('button', { name: 'Following' }).click();
   await expectText(page.locator('main'), 'Nothing yet');
+});
+
+test('following: what they did, and since the last visit on the home page', async () => {
+  const id = (await holder()).toLowerCase();
+  const seen = Date.now() - 20 * 86_400_000;
+  const localStorage = [
+    { name: 'fillstream.followed.traders', value: JSON.stringify([{ id, name: '' }]) },
+    { name: 'fillstream.seen', value: String(seen) },
+  ];
+  const storageState = { cookies: [], origins: [{ origin: stage.url, localStorage }] };
+  const watched = await stage.at('/following', { storageState });
+  const { page } = watched;
+  const path = '/v2/position_events';
+  const rows = ({ events }: PositionEvents) =>
+    events.map(({ type, outcome, price: paid, value }) => [
+      `${type.charAt(0).toUpperCase()}${type.slice(1)} ${outcome}`,
+      price(paid),
+      money(value, 2, 'negative'),
+    ]);
+  await expectRows(watched, path, '.events', [2, 5, 7], rows);
+  expect(await faults(page)).toEqual([]);
+  await page.goto(stage.url);
+  await page.getByRole('heading', { name: 'Since you were last here' }).waitFor();
+  await expectRows(watched, path, '.events', [2, 5, 7], rows);
+  const asked = watched.urls.findLast((one) => one.includes(path)) ?? '';
+  const from = new URL(asked).searchParams.get('from') ?? '';
+  expect(Date.parse(from)).toBe(seen - (seen % 1_000));
+  await screenshot(page, 'since');
+  // A reload is the same visit.
+  await page.reload();
+  await page.getByRole('heading', { name: 'Since you were last here' }).waitFor();
 });
 
 /** Address of a trader with an open position. */

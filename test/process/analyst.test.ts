@@ -104,7 +104,7 @@ describe('looking around', () => {
     );
     expect(tables.map((row) => row.name)).toEqual([
       ...['activity', 'balances', 'fills', 'holders', 'leaderboards', 'market_stats', 'markets'],
-      ...['movements', 'positions'],
+      ...['movements', 'position_events', 'positions'],
       ...['prices_1m', 'settlements', 'trader_days', 'trader_hours', 'traders', 'trades'],
     ]);
     expect(tables.every((row) => row.comment !== '')).toBe(true);

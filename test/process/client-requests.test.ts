@@ -80,7 +80,7 @@ describe('an endpoint', () => {
       ],
       ...[counted.trader(TRADER), counted.traderMarkets(TRADER), counted.traderPositions(TRADER)],
       ...[counted.traderTrades(TRADER), counted.traderMovements(TRADER)],
-      counted.traderAudit(TRADER),
+      ...[counted.traderAudit(TRADER), counted.positionEvents()],
       ...[counted.traderPnl(TRADER), counted.traderHours(TRADER)],
       ...[counted.traderOrders(TRADER, MARKET), counted.market(MARKET), counted.markets()],
       ...[counted.pnlLines({ traders: TRADER })],

@@ -158,6 +158,7 @@ describe('the document', () => {
       '/v2/markets/{id}/candles',
       '/v2/markets/{id}/holders',
       '/v2/markets/{id}/trades',
+      '/v2/position_events',
       '/v2/recent_matches',
       '/v2/search',
       '/v2/status',

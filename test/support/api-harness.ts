@@ -201,6 +201,7 @@ export const ROUTES = [
   '/v2/markets/1/trades',
   '/v2/markets/1/holders',
   '/v2/biggest_trades',
+  '/v2/position_events',
 ];
 
 /** Path and query of the next page, from the `Link` header. */

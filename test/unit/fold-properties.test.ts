@@ -140,6 +140,20 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
+  test('every row begins with the position that the row before it left', () => {
+    fc.assert(
+      fc.property(events, (list) => {
+        const net = new Map<string, bigint>();
+        for (const row of fold(list)) {
+          const key = `${row.trader} ${row.conditionId}`;
+          expect(row.positionBefore).toBe(net.get(key) ?? 0n);
+          const { positionOutcome, positionShares } = row;
+          net.set(key, positionOutcome === 0 ? positionShares : -positionShares);
+        }
+      }),
+    );
+  });
+
   test('a repeated prefix changes nothing', () => {
     fc.assert(
       fc.property(events, fc.nat(), fc.nat(), (list, end, length) => {

@@ -18,8 +18,8 @@ const HALF = ONE / 2n;
 /**
  * The trader's cash for each, negative for a purchase; it adds up to `cash`. Given shares are sold at their price. Received shares
  * cost the rest, split in proportion to their prices. If nothing is received, the given shares are sold for `cash`. A share without
- * a price counts as the mean of the others, or as ½ if no price is known; if all received shares are worth nothing, they count the same. Divisions round down, and the last one
- * on each side takes the remainder.
+ * a price counts as the mean of the others, or as ½ if no price is known; received shares that are all worth nothing count the same.
+ * Divisions round down, and the last one on each side takes the remainder.
  */
 export function valuesOf(cash: bigint, exchanged: readonly Exchanged[]): readonly bigint[] {
   const known = exchanged.flatMap(({ price }) => price ?? []);

@@ -37,7 +37,7 @@ import { Exchange, type ExchangeOptions, REAL } from './exchange.ts';
 import { listingOf, type Market } from './exchange-markets.ts';
 
 /** Increase it whenever the data changes. */
-const VERSION = 7;
+const VERSION = 8;
 const SEED = 1;
 const DATABASE = 'fillstream';
 /** Tables whose parts are merged into one after a day (min_age_to_force_merge_seconds). */
