@@ -59,7 +59,7 @@ const Parameters = z
     min_usdc: decimal(0, USDC_MAX).optional().describe('minimum value of the event, USDC'),
     from: instant
       .optional()
-      .describe(`only events at this time or later; without \`traders\`, a day before the end`),
+      .describe('only events at this time or later; without `traders`, a day before the end'),
     to: instant.optional().describe('only events at this time or earlier'),
     order: order('desc').describe('desc: newest first; asc: oldest first'),
     limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum events per page'),
@@ -110,7 +110,6 @@ const Row = rowOf({
   usdc: int('usdc'),
   pnl: int('realised_pnl'),
   cost: int('position_cost'),
-  fees: int('position_fees'),
 });
 type Row = RowOf<typeof Row>;
 
@@ -129,10 +128,9 @@ const CONDITIONS = {
 /** A booking has one or two events, so as many bookings as events are enough. A row can occur twice. */
 function pageStatement(input: Input & { readonly from?: number | undefined }): string {
   const names = Object.keys(CONDITIONS) as (keyof typeof CONDITIONS)[];
-  const rows = keyset(input, {
-    columns: [...KEY, 'rank'],
-    at: `(${AT}, intDiv({cursor_number:UInt8}, 2))`,
-  });
+  const place = [...KEY, 'rank'].join(', ');
+  const atPlace = `(${AT}, intDiv({cursor_number:UInt8}, 2))`;
+  const rows = keyset({ order: input.order }, { columns: [...KEY, 'rank'], at: atPlace });
   const events = keyset(input, {
     columns: [...KEY, 'number'],
     at: `(${AT}, {cursor_number:UInt8})`,
@@ -147,17 +145,18 @@ function pageStatement(input: Input & { readonly from?: number | undefined }): s
     ...(input.min_usdc === undefined ? [] : ['event.4 >= {min_usdc:Int64}']),
   ].join(' AND ');
   // The booking at the cursor may have another event.
-  const atCursor = rows.behind.replace(/ ([<>]) /, ' $1= ');
+  const compared = input.order === 'desc' ? '<=' : '>=';
+  const fromCursor = input.cursor === undefined ? '' : `AND (${place}) ${compared} ${atPlace}`;
   return `
 SELECT ${Row.columns}
 FROM
 (
   SELECT block_time, block_number, log_index, trader, condition_id, rank, kind, is_taker, outcome_index, shares, usdc,
-    realised_pnl, position_before, position_cost, position_fees, ${AFTER} AS net, arrayFilter(event -> ${wanted}, ${EVENTS}) AS events
+    realised_pnl, position_before, position_cost, ${AFTER} AS net, arrayFilter(event -> ${wanted}, ${EVENTS}) AS events
   FROM ${input.traders === undefined ? 'bookings_by_time' : 'bookings'}
-  WHERE ${conditions.join(' AND ')} ${marketFilter(input)} AND notEmpty(events) ${atCursor}
+  WHERE ${conditions.join(' AND ')} ${marketFilter(input)} AND notEmpty(events) ${fromCursor}
   ORDER BY ${rows.orderBy}
-  LIMIT 1 BY ${[...KEY, 'rank'].join(', ')}
+  LIMIT 1 BY ${place}
   LIMIT {most:UInt32} + 1
 )
 ARRAY JOIN events AS event

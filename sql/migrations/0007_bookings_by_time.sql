@@ -1,7 +1,7 @@
 -- A third copy of bookings, in the order of time, because bookings scatters the rows of an hour over the whole month.
 -- Serves: the leaderboards of up to a day and the edges of the longer ones, to the second; the live sums of the api, which follow
 -- its end and read what leaves a window; analysts, for everything that happened in a period.
--- ORDER BY block_time: a period is one range. Rows: one per booking, about 31 bytes. Retention: unlimited.
+-- ORDER BY block_time: a period is one range. Rows: one per booking, about 31 bytes without position_before. Retention: unlimited.
 -- Old parts are not merged into one, as in bookings: a period touches only the parts that hold it.
 CREATE TABLE IF NOT EXISTS bookings_by_time
 (
