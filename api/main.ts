@@ -65,12 +65,14 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const sessions = await Sessions.start(shared);
   const feed = await Feed.start({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
-  const mounts = mountsOf({
+  const mounts = await mountsOf({
+    ...shared,
     isPublic: config.PUBLIC_TIER === 'demo',
     pageKey: config.PAGE_KEY,
     isSimulated: config.CHAIN === 'devnet',
     pictureOrigins: config.PICTURE_ORIGINS,
     analystUrl: config.ANALYST_URL,
+    allowedNetworks: config.ALERT_NETWORKS,
   });
   // So that a broken page stops the process.
   await Promise.all(mounts.map((mount) => mount.ready?.()));
@@ -110,8 +112,8 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   report({ event: 'listening', port });
 
   // A process that no longer sees changes of the buckets must end.
-  const watching = [keys, usage, sessions, streams].map((one) => one.watching);
-  await Promise.race([aborted(signal), ...watching]);
+  const watching = [keys, usage, sessions, streams, ...mounts].map((one) => one.watching);
+  await Promise.race([aborted(signal), ...watching.filter((one) => one !== undefined)]);
   const closed = once(server, 'close');
   server.close();
   await feed.stop(STOP_STREAMS_MS);
@@ -124,7 +126,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   sharedCounts.close();
   states.close();
   const open = [streams, sessions, usage, keys];
-  await Promise.all(open.map((one) => one.close()));
+  await Promise.all([...open, ...mounts].map((one) => one.close?.()));
   await nats.close();
   await metrics?.close();
 }

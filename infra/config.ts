@@ -145,6 +145,16 @@ export const ProjectorConfig = z.object({
   PROJECTOR_INSTANCE: Instance.prefault('0/1'),
 });
 
+/** Where alerts may send events, besides public addresses. */
+const AlertNetworks = { ALERT_NETWORKS: listOf(z.union([z.cidrv4(), z.cidrv6()])) };
+
+export const AlertsConfig = z.object({
+  ...ProcessConfig.shape,
+  ...NatsConfig.shape,
+  ...AlertNetworks,
+  TELEGRAM_URL: z.url({ protocol: /^https?$/ }).default('https://api.telegram.org'),
+});
+
 export const ApiConfig = z.object({
   ...ProcessConfig.shape,
   ...StoresConfig.shape,
@@ -161,6 +171,7 @@ export const ApiConfig = z.object({
   LIVE_TRADERS_MIB: z.coerce.number().int().min(0).max(65_536).default(128),
   CHAIN_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   PROJECTION_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
+  ...AlertNetworks,
   TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),
   PUBLIC_TIER: z.enum(['none', 'demo']).default('none'),
   PAGE_KEY: z.string().optional(),
@@ -185,6 +196,7 @@ export type ApiConfig = z.infer<typeof ApiConfig>;
 export const ServiceConfig = z.object({
   ...ProjectorConfig.shape,
   ...ApiConfig.shape,
+  ...AlertsConfig.shape,
   ...IngestConfig.shape,
 });
 export type ServiceConfig = z.infer<typeof ServiceConfig>;

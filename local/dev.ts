@@ -8,7 +8,7 @@ import { readdirSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 
-const SOURCES = ['ingest', 'projector', 'api', 'sql', 'infra'];
+const SOURCES = ['ingest', 'projector', 'api', 'sql', 'infra', 'apps'];
 /** Editors and git change several files at once. */
 const SETTLE_MS = 200;
 

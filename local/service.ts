@@ -169,7 +169,7 @@ export class Service {
     void this.#watch.follow(url);
   }
 
-  /** Starts projector and api once both stores are open. */
+  /** Starts projector and api once both stores are open, and alerts when they have started. */
   async #startReaders(common: Environment, nats: Promise<NatsAccess>, pageKey: string) {
     const [access, clickHouse] = await Promise.all([nats, this.#openClickHouse()]);
     const env = { ...common, ...access, CLICKHOUSE_URL: clickHouse.url };
@@ -185,6 +185,7 @@ export class Service {
       this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
       this.#start('projector', 'projector/main.ts', [], 'projecting', env),
     ]);
+    await this.#start('alerts', 'apps/alerts/main.ts', [], 'delivering', env);
     return { natsUrl: access.NATS_URL, clickHouse, api };
   }
 

@@ -7,6 +7,10 @@ export class Records<Value extends { readonly account: string }> {
     return this.#byId.get(id);
   }
 
+  all(): readonly Value[] {
+    return [...this.#byId.values()].flatMap(({ record }) => (record === undefined ? [] : [record]));
+  }
+
   /** The records of an account, by id. */
   ofAccount(account: string): ReadonlyMap<string, Stored<Value>> {
     return this.#byAccount.get(account) ?? new Map();

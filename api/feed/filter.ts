@@ -50,8 +50,8 @@ export function factsOfSequel(match: Filtered): Facts {
 }
 
 /** Values of the parameters; markets by condition id. */
-export type Given = { readonly [Name in ListName]?: readonly string[] } & {
-  readonly [Name in BoundName]?: z.output<(typeof BOUNDS)[Name]['parameter']>;
+export type Given = { readonly [Name in ListName]?: readonly string[] | undefined } & {
+  readonly [Name in BoundName]?: z.output<(typeof BOUNDS)[Name]['parameter']> | undefined;
 };
 
 /** An empty list, and a list of tags that contains ALL_TAGS, do not filter. */

@@ -187,7 +187,7 @@ export function endpoint<
         described.body === undefined ? undefined : parse(described.body, request.body)
       ) as z.output<Body>;
       const { seed } = request;
-      const repeatable = seed && { seed, bodyHash: hash('sha256', JSON.stringify(body)) };
+      const repeatable = seed && { seed, bodyHash: hash('sha256', JSON.stringify(body ?? null)) };
       const call = { ...given, repeatable } as unknown as Call;
       if (!keep?.formats.includes(format)) {
         return await produce(call, input, body, { format, isKept: false });

@@ -2,8 +2,9 @@
  * Routes that apps, such as the page, add to the API's server. `api/main.ts` takes the list from `apps/mounts.ts`; nothing
  * else in the API knows the apps.
  */
-import type { RequestHandler } from 'express';
+import type { Express, RequestHandler } from 'express';
 import helmet from 'helmet';
+import type { MarketKey } from './parameters.ts';
 
 /** Handlers by path. */
 type Routes = Readonly<Record<string, RequestHandler | RequestHandler[]>>;
@@ -19,8 +20,21 @@ export type Mount = {
   readonly open?: Routes;
   /** POST with a key. */
   readonly post?: Routes;
+  /** Adds endpoints, which need a key, and event streams. */
+  readonly routes?: (app: Express, parts: RouteParts) => void;
+  /** Rejects when it can no longer serve, which ends the process. */
+  readonly watching?: Promise<void>;
+  readonly close?: () => Promise<void>;
   /** Answers a browser that asks for an unknown path; the status is already 404. */
   readonly unknown?: RequestHandler;
+};
+
+type RouteParts = {
+  readonly requireKey: RequestHandler;
+  /** Ends an event stream when its key is revoked. */
+  readonly untilRevoked: RequestHandler;
+  /** Rejects with Problem 404 for an unknown market. */
+  readonly conditionOf: (market: MarketKey) => Promise<string>;
 };
 
 /** Security headers for documents; they replace those for data. */

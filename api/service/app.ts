@@ -183,6 +183,9 @@ export function createApp(options: AppOptions): Express {
     requireKey,
   );
 
+  for (const { routes } of mounts) {
+    routes?.(app, { requireKey, untilRevoked: requireListener, conditionOf: conditionOfMarket });
+  }
   for (const [path, handlers] of mounted('open')) app.route(path).get(handlers).all(notGet);
   const notPost = refuseMethod('POST');
   for (const [path, handlers] of mounted('post')) {

@@ -153,12 +153,13 @@ function queryType(parameters: readonly Parameter[]): string {
 }
 
 function typeOf(schema: JsonSchema | boolean): string {
-  if (typeof schema === 'boolean') return 'unknown';
-  const { $ref, anyOf, type, enum: options, prefixItems, items, properties } = schema;
+  if (typeof schema === 'boolean' || Object.keys(schema).length === 0) return 'unknown';
+  const { $ref, anyOf, oneOf, type, enum: options, prefixItems, items, properties } = schema;
   if ($ref !== undefined) return $ref.split('/').at(-1) ?? '';
   if ('const' in schema) return JSON.stringify(schema.const);
   if (options !== undefined) return options.map((one) => JSON.stringify(one)).join(' | ');
-  if (anyOf !== undefined) return anyOf.map(typeOf).join(' | ');
+  const either = anyOf ?? oneOf;
+  if (either !== undefined) return either.map(typeOf).join(' | ');
   if (Array.isArray(type)) return type.map((one) => typeOf({ type: one })).join(' | ');
   if (type === 'integer' || type === 'number') return 'number';
   if (type === 'string' || type === 'boolean' || type === 'null') return type;
@@ -166,6 +167,9 @@ function typeOf(schema: JsonSchema | boolean): string {
     return `[${(prefixItems as JsonSchema[]).map(typeOf).join(', ')}]`;
   }
   if (type === 'array') return `(${typeOf((items ?? {}) as JsonSchema)})[]`;
+  if (type === 'object' && properties === undefined && schema.additionalProperties) {
+    return `Record<string, ${typeOf(schema.additionalProperties)}>`;
+  }
   if (type !== 'object' || properties === undefined) {
     throw new Error(`no type for ${JSON.stringify(schema)}`);
   }

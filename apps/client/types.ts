@@ -2232,6 +2232,341 @@ export type RecentMatches = {
   gap: boolean;
 };
 
+export type Alert = {
+  /** id of the alert */
+  id: string;
+
+  /** name of the alert */
+  name: string;
+
+  /** the rule as it was given, with markets as condition ids */
+  rule: MatchRule | GroupRule | MoveRule;
+
+  /** ids of the destinations; without any, events are only in the event stream */
+  destinations: string[];
+
+  /** whether an event is also sent when a pending one became final; retractions are always sent */
+  confirm: boolean;
+
+  /** false: paused */
+  enabled: boolean;
+
+  /** when it was created, UTC with milliseconds */
+  created_at: string;
+
+  /** when it last changed */
+  updated_at: string;
+};
+
+/** a match that passes a filter, as in the order feed */
+export type MatchRule = {
+  type: 'match';
+
+  /** only matches that involve one of these wallets */
+  traders?: string[];
+
+  /** only matches in these markets: ids, condition ids or slugs */
+  markets?: string[];
+
+  /** only matches in markets with one of these tags */
+  tags?: string[];
+
+  /** only matches in markets of one of these series */
+  series?: string[];
+
+  /** minimum value of the taker order, USDC */
+  min_usdc?: number;
+
+  /** maximum value of the taker order, USDC */
+  max_usdc?: number;
+
+  /** minimum execution price of the taker, 0 to 100 */
+  min_price?: number;
+
+  /** maximum execution price of the taker, 0 to 100 */
+  max_price?: number;
+};
+
+/** several wallets of a set buy the same outcome of a market within a time; selling an outcome counts as buying the other */
+export type GroupRule = {
+  type: 'group';
+
+  /** the wallets that are watched */
+  traders: string[];
+
+  /** so many of them */
+  count: number;
+
+  /** within so many seconds */
+  within_seconds: number;
+
+  /** only matches in these markets: ids, condition ids or slugs */
+  markets?: string[];
+
+  /** only matches in markets with one of these tags */
+  tags?: string[];
+
+  /** minimum value of an order that counts, USDC */
+  min_usdc?: number;
+};
+
+/** the price of a market moves within a time */
+export type MoveRule = {
+  type: 'move';
+
+  /** the markets: ids, condition ids or slugs */
+  markets: string[];
+
+  /** by so many cents */
+  points: number;
+
+  /** within so many seconds */
+  within_seconds: number;
+};
+
+export type Alerts = {
+  data: Alert[];
+
+  /** number of entries in data */
+  total_count: number;
+};
+
+export type CreateAlertBody = {
+  /** name of the alert */
+  name: string;
+
+  /** what must happen */
+  rule: MatchRule | GroupRule | MoveRule;
+
+  /** ids of the destinations; without any, events are only in the event stream */
+  destinations?: string[];
+
+  /** whether an event is also sent when a pending one became final; retractions are always sent */
+  confirm?: boolean;
+};
+
+export type AlertEvent = {
+  /** id of the event: whoever gets it twice gets the same id twice */
+  id: string;
+
+  /** kind of the event */
+  type: 'match' | 'group' | 'move' | 'test';
+
+  /** pending: seen in the mempool; final: in a final block when first seen; confirmed: a pending one became final; retracted: a pending one never happened; restored: a retracted one did happen */
+  state: 'pending' | 'final' | 'confirmed' | 'retracted' | 'restored';
+
+  /** id of the event that this one confirms, retracts or restores; null otherwise */
+  refers_to: string | null;
+
+  /** when it was detected, UTC with milliseconds */
+  timestamp: string;
+  alert: {
+    /** id of the alert */
+    id: string;
+
+    /** its name */
+    name: string;
+  };
+
+  /** what happened, in one line */
+  text: string;
+
+  /** what happened, by the type of the event */
+  data: Record<string, unknown>;
+};
+
+export type AlertEvents = {
+  events: AlertEvent[];
+
+  /** cursor after the last event; empty without events */
+  next_cursor: string;
+};
+
+export type UpdateAlertBody = {
+  /** name of the alert */
+  name?: string;
+
+  /** what must happen */
+  rule?: MatchRule | GroupRule | MoveRule;
+
+  /** ids of the destinations; without any, events are only in the event stream */
+  destinations?: string[];
+
+  /** whether an event is also sent when a pending one became final; retractions are always sent */
+  confirm?: boolean;
+
+  /** false pauses the alert */
+  enabled?: boolean;
+};
+
+export type DeleteAlert = {
+  /** id of the deleted alert */
+  id: string;
+};
+
+export type Destination = {
+  /** id of the destination */
+  id: string;
+
+  /** name of the destination */
+  name: string;
+
+  /** webhook: signed POST requests; the others are messengers */
+  kind: 'webhook' | 'telegram' | 'discord' | 'slack';
+
+  /** where events are sent, without secrets */
+  target: string;
+
+  /** false: deliveries wait */
+  enabled: boolean;
+
+  /** gone: it said that it no longer exists, as with 410; failing: nothing could be delivered for three days; null: not disabled by the service */
+  disabled_because: 'gone' | 'failing' | null;
+
+  /** since when nothing could be delivered; null: the latest delivery worked */
+  failing_since: string | null;
+
+  /** deliveries that wait */
+  waiting: number;
+
+  /** when it was created, UTC with milliseconds */
+  created_at: string;
+
+  /** when name, target or state last changed */
+  updated_at: string;
+};
+
+export type Destinations = {
+  data: Destination[];
+
+  /** number of entries in data */
+  total_count: number;
+};
+
+export type CreateDestinationBody = {
+  /** name of the destination */
+  name: string;
+
+  /** where events are sent */
+  target:
+    | {
+        kind: 'webhook';
+
+        /** receives each event as a signed POST */
+        url: string;
+      }
+    | {
+        kind: 'telegram';
+
+        /** secret: token of your bot */
+        bot_token: string;
+
+        /** chat that the bot writes to */
+        chat_id: string;
+      }
+    | {
+        kind: 'discord';
+
+        /** secret: URL of a webhook of a channel */
+        url: string;
+      }
+    | {
+        kind: 'slack';
+
+        /** secret: URL of an incoming webhook */
+        url: string;
+      };
+};
+
+export type CreateDestination = {
+  destination: Destination;
+
+  /** signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for messengers */
+  secret: string | null;
+};
+
+export type UpdateDestinationBody = {
+  /** name of the destination */
+  name?: string;
+
+  /** where events are sent from now on; it keeps its kind */
+  target?:
+    | {
+        kind: 'webhook';
+
+        /** receives each event as a signed POST */
+        url: string;
+      }
+    | {
+        kind: 'telegram';
+
+        /** secret: token of your bot */
+        bot_token: string;
+
+        /** chat that the bot writes to */
+        chat_id: string;
+      }
+    | {
+        kind: 'discord';
+
+        /** secret: URL of a webhook of a channel */
+        url: string;
+      }
+    | {
+        kind: 'slack';
+
+        /** secret: URL of an incoming webhook */
+        url: string;
+      };
+
+  /** false pauses deliveries, which wait for up to seven days; true continues */
+  enabled?: boolean;
+};
+
+export type DeleteDestination = {
+  /** id of the deleted destination */
+  id: string;
+};
+
+export type RotateSecret = {
+  destination: Destination;
+
+  /** signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for messengers */
+  secret: string | null;
+};
+
+export type Delivery = {
+  event: AlertEvent;
+
+  /** number of the attempt, from 1 */
+  attempt: number;
+
+  /** when it began, UTC with milliseconds */
+  time: string;
+
+  /** milliseconds until the response */
+  took_ms: number;
+
+  /** whether it worked */
+  delivered: boolean;
+
+  /** HTTP status; null without a response */
+  status: number | null;
+
+  /** the beginning of the response, or why there was none */
+  response: string;
+
+  /** when it is tried again; null: it is not */
+  retry_at: string | null;
+};
+
+export type Deliveries = {
+  data: Delivery[];
+
+  /** number of stored attempts */
+  total_count: number;
+};
+
 export type LeaderboardQueryV1 = {
   /** page size, 1–100 (default 50; demo tier: 20, its maximum); 1 to 100 */
   limit?: number | undefined;
@@ -2774,6 +3109,27 @@ export type RecentMatchesQuery = {
   from?: string | undefined;
 
   /** maximum matches; `final`, `void` and `restored` events do not count; 1 to 200; default: 50 */
+  limit?: number | undefined;
+};
+
+export type AlertEventsQuery = {
+  /** only events sent at this time or later; default: a day ago */
+  from?: string | undefined;
+
+  /** continues after this event; instead of `from`; 1 to 9007199254740991 */
+  cursor?: number | undefined;
+
+  /** maximum events per page; 1 to 500; default: 100 */
+  limit?: number | undefined;
+};
+
+export type RotateSecretQuery = {
+  /** how long the former secret also signs, hours; 0 to 168; default: 24 */
+  overlap_hours?: number | undefined;
+};
+
+export type DeliveriesQuery = {
+  /** maximum number of entries; 1 to 200; default: 50 */
   limit?: number | undefined;
 };
 

@@ -6,6 +6,8 @@ import { ACCOUNT_ENDPOINTS } from '../../api/service/account.ts';
 import { openApi } from '../../api/service/openapi.ts';
 import { STATUS_ENDPOINTS } from '../../api/service/status.ts';
 import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
+import { ALERT_ENDPOINTS } from '../alerts/alert-endpoints.ts';
+import { DESTINATION_ENDPOINTS } from '../alerts/destination-endpoints.ts';
 import { codeSamples } from './code-samples.ts';
 import { GUIDES } from './guides.ts';
 
@@ -16,6 +18,8 @@ export const ENDPOINTS: readonly Described[] = [
   ...STREAMS_ENDPOINTS,
   ...STATUS_ENDPOINTS,
   ...FEED_ENDPOINTS,
+  ...ALERT_ENDPOINTS,
+  ...DESTINATION_ENDPOINTS,
 ];
 
 export const OPEN_API = openApi(ENDPOINTS, { guides: GUIDES, samplesOf: codeSamples });

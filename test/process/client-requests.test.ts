@@ -70,6 +70,14 @@ describe('an endpoint', () => {
     const { v1 } = counted;
     const stream = await counted.createStream({ name: 'mine', tags: ['crypto'] });
     const made = await counted.createKey({ label: 'a key' });
+    const { destination } = await counted.createDestination({
+      ...{ name: 'a bot', target: { kind: 'webhook', url: 'https://bot.example/' } },
+    });
+    const alert = await counted.createAlert({
+      ...{ name: 'mine', rule: { type: 'match', traders: [TRADER] } },
+      destinations: [destination.id],
+    });
+    await counted.testAlert(alert.id);
     await Promise.all([
       ...[v1.leaderboard(), v1.trader(TRADER), v1.traderMarkets(TRADER)],
       ...[v1.traderOrders(TRADER, 1002), v1.traderHours(TRADER), v1.market(MARKET)],
@@ -92,7 +100,15 @@ describe('an endpoint', () => {
       ...[counted.endedSessions(), counted.updateStream(stream.id, { enabled: false })],
       ...[counted.updateSubscription(stream.id, { tags: [] })],
       ...[counted.updateKey(made.id, { label: 'another' })],
+      ...[counted.alerts(), counted.alert(alert.id), counted.alertEvents()],
+      ...[counted.updateAlert(alert.id, { enabled: false }), counted.destinations()],
+      ...[counted.destination(destination.id), counted.deliveries(destination.id)],
+      ...[counted.updateDestination(destination.id, { name: 'my bot' })],
+      ...[counted.rotateSecret(destination.id)],
     ]);
+    await expect(counted.redeliver(destination.id, 'evt_0')).rejects.toMatchObject({ status: 404 });
+    await counted.deleteAlert(alert.id);
+    await counted.deleteDestination(destination.id);
     await counted.deleteStream(stream.id);
     await counted.deleteKey(made.id);
     const pattern = (path: string) => new RegExp(`^${path.replaceAll(/:\w+/g, '[^/]+')}$`);

@@ -24,12 +24,20 @@ let url: string;
 let document: OpenApi;
 let document32: OpenApi;
 let streamId: string;
+let alertId: string;
+let destinationId: string;
 
 beforeAll(async () => {
   url = seeded.api.url;
   document = (await get(`${url}/openapi.json`, undefined)).body;
   document32 = (await get(`${url}/openapi-3.2.json`, undefined)).body;
   streamId = await makeStream(seeded.key);
+  const rule = { type: 'match', tags: ['crypto'] };
+  const alert = await send('post', '/v2/alerts', seeded.key, { name: 'described', rule });
+  alertId = alert.body.id;
+  const target = { kind: 'webhook', url: 'https://bot.example/' };
+  const made = await send('post', '/v2/destinations', seeded.key, { name: 'described', target });
+  destinationId = made.body.destination.id;
 });
 
 /** Path parameters that exist in the made-up exchange. */
@@ -68,6 +76,8 @@ async function makeStream(key: string): Promise<string> {
 }
 
 function knownOf(path: string): Readonly<Record<string, string>> {
+  if (path.startsWith('/v2/alerts/')) return { id: alertId };
+  if (path.startsWith('/v2/destinations/')) return { id: destinationId };
   return path.startsWith('/streams/') ? { id: streamId } : KNOWN;
 }
 
@@ -150,9 +160,13 @@ describe('the document', () => {
       '/v1/traders/{address}/hourly_stats',
       '/v1/traders/{address}/markets',
       '/v1/traders/{address}/markets/{id}/orders',
+      ...['/v2/alerts', '/v2/alerts/events', '/v2/alerts/{id}', '/v2/alerts/{id}/test'],
       '/v2/analytics/leaderboard',
       '/v2/analytics/pnl_lines',
       '/v2/biggest_trades',
+      ...['/v2/destinations', '/v2/destinations/{id}', '/v2/destinations/{id}/deliveries'],
+      '/v2/destinations/{id}/deliveries/{event_id}',
+      '/v2/destinations/{id}/secret',
       '/v2/markets',
       '/v2/markets/{id}',
       '/v2/markets/{id}/candles',
@@ -550,6 +564,10 @@ describe('responses to bodies', () => {
     enabled: fc.boolean(),
     label: fc.string({ maxLength: 300 }),
     expires_at: fc.constantFrom(null, '2099-01-01T00:00:00Z', 'tomorrow'),
+    rule: fc.constantFrom({ type: 'match', tags: ['crypto'] }, { type: 'match' }, { type: 'x' }),
+    target: fc.constantFrom({ kind: 'webhook', url: 'https://bot.example/' }, { kind: 'x' }),
+    destinations: fc.constantFrom([], ['x']),
+    confirm: fc.boolean(),
   };
   /** Mostly a body of the members that the operation has. */
   function bodyOf({ requestBody }: Operation): fc.Arbitrary<unknown> {
@@ -570,6 +588,8 @@ describe('responses to bodies', () => {
     ['put', '/streams/{id}/meta'],
     ['post', '/v2/user/keys'],
     ['post', '/v2/traders/batch'],
+    ['post', '/v2/alerts'],
+    ['post', '/v2/destinations'],
   ] as const)('of %s %s match the document for any body', async (method, path) => {
     const operation = operationOf(path, method);
     const key = await knownKey('pro');

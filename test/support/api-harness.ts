@@ -96,6 +96,7 @@ export async function startApi(options: {
   readonly metrics?: AppOptions['metrics'];
   readonly analystUrl?: string;
   readonly publicTier?: AppOptions['publicTier'];
+  readonly alertNetworks?: readonly string[];
 }) {
   const { monotonicNow = () => performance.now(), wrapSelect = (select) => select } = options;
   let expiredMs = 0;
@@ -122,7 +123,8 @@ export async function startApi(options: {
     feed,
     streams,
     logger: silent,
-    mounts: mountsOf({
+    mounts: await mountsOf({
+      ...{ nats, logger: silent, replicas: 1, allowedNetworks: options.alertNetworks ?? [] },
       ...{
         isPublic: options.publicTier === 'demo',
         pageKey: undefined,

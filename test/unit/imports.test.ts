@@ -29,6 +29,13 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   apps: [
     ...['analytics', 'auth', 'feed', 'http', 'service', 'streams'].map((room) => `api/${room}/`),
     ...['infra/', 'infra/analyst/'],
+    // Adds endpoints to the server.
+    'apps/alerts/',
+  ],
+  // A process of its own, and endpoints of the api.
+  'apps/alerts': [
+    ...['analytics', 'auth', 'feed', 'http', 'streams'].map((room) => `api/${room}/`),
+    ...['infra/', 'infra/nats/', 'ingest/contract.ts', 'ingest/streams.ts', 'projector/lease.ts'],
   ],
   ops: [
     'api/auth/',

@@ -1,0 +1,94 @@
+/** Sends an event to a destination once, in the form that its kind wants. */
+import { NoAnswerError } from '../../../infra/http-request.ts';
+import type { Kv } from '../../../infra/nats/kv.ts';
+import type { DestinationRecord } from '../destination.ts';
+import type { AlertEvent } from '../event.ts';
+import { messageIdOf, messagePost, outcomeOf } from './messengers.ts';
+import type { Post, Reply, Sender } from './post.ts';
+import { RefusedTargetError } from './targets.ts';
+import { webhookPost } from './webhook.ts';
+
+export type Sent = {
+  readonly result: 'delivered' | 'gone' | 'failed';
+  readonly status: number | null;
+  /** The beginning of the response, or why there was none. */
+  readonly response: string;
+  readonly retryAfterMs: number | undefined;
+};
+
+export type SendOptions = {
+  readonly sender: Sender;
+  /** Ids of the messages that messengers show, by destination and event. */
+  readonly messages: Pick<Kv, 'get' | 'put'>;
+  readonly telegramUrl: string;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+};
+
+/** Rejects only if NATS is unavailable, or the signal aborts. */
+export async function sendEvent(
+  options: SendOptions,
+  destination: DestinationRecord,
+  event: AlertEvent,
+  signal: AbortSignal,
+): Promise<Sent> {
+  const { messages, now, sender, telegramUrl } = options;
+  const { id, target } = destination;
+  if (target.kind === 'webhook') {
+    const post = webhookPost(target.url, event, validSecrets(destination, now()), new Date(now()));
+    return final(await attempted(sender, post, target.kind, signal));
+  }
+  const earlierId = event.refers_to === null ? undefined : `${id}.${event.refers_to}`;
+  const shown = earlierId === undefined ? undefined : await messages.get(earlierId);
+  const earlier = shown === undefined ? undefined : new TextDecoder().decode(shown.value);
+  let message: string | undefined;
+  const attempt = async (edited: string | undefined) => {
+    const post = messagePost(target, event, edited, telegramUrl);
+    return await attempted(sender, post, target.kind, signal, (reply) => {
+      message = messageIdOf(target.kind, reply);
+    });
+  };
+  let sent = await attempt(earlier);
+  if (sent.result === 'edit_lost') sent = await attempt(undefined);
+  if (message !== undefined) await messages.put(`${id}.${event.id}`, message);
+  return final(sent);
+}
+
+/** The secrets that sign now: the newest, and its predecessor for a while. */
+export function validSecrets({ secrets }: DestinationRecord, nowMs: number): readonly string[] {
+  return secrets
+    .filter(({ until }) => until === null || Date.parse(until) > nowMs)
+    .map(({ secret }) => secret);
+}
+
+type Attempted = Omit<Sent, 'result'> & { readonly result: Sent['result'] | 'edit_lost' };
+
+function final({ result, ...rest }: Attempted): Sent {
+  return { ...rest, result: result === 'edit_lost' ? 'failed' : result };
+}
+
+async function attempted(
+  sender: Sender,
+  post: Post,
+  kind: DestinationRecord['target']['kind'],
+  signal: AbortSignal,
+  onReply: (reply: Reply) => void = () => undefined,
+): Promise<Attempted> {
+  try {
+    const reply = await sender(post, signal);
+    onReply(reply);
+    return { ...outcomeOf(kind, reply), status: reply.status, response: reply.text };
+  } catch (error) {
+    signal.throwIfAborted();
+    const isKnown = error instanceof NoAnswerError || error instanceof RefusedTargetError;
+    if (!isKnown) throw error;
+    return { result: 'failed', status: null, response: reasonOf(error), retryAfterMs: undefined };
+  }
+}
+
+/** The code of the system's error, such as ECONNREFUSED, says why there is no response. */
+function reasonOf(error: Error): string {
+  const { cause } = error;
+  const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : '';
+  return `${error.message}${error.message.includes('timeout') ? '' : code}`;
+}

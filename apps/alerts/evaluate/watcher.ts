@@ -1,0 +1,36 @@
+/** A watcher finds what one alert waits for among the matches of FEED, in their order. */
+import type { Facts, Filter } from '../../../api/feed/filter.ts';
+import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
+
+type Seen = {
+  readonly match: FeedMatch;
+  /** Its id in FEED. */
+  readonly matchId: string;
+  readonly facts: Facts;
+};
+
+export type Found = {
+  /** What the alert found, once: the same text for the same thing. */
+  readonly about: string;
+  readonly text: string;
+  readonly data: Readonly<Record<string, unknown>>;
+  /** Earlier matches without which it would not have happened. */
+  readonly earlier: readonly string[];
+};
+
+/** Called with each match that passes the filter. It remembers what it needs of earlier ones. */
+type See = (seen: Seen) => readonly Found[];
+
+export type Watcher = {
+  readonly filter: Filter;
+  /** After a restart, matches of so many seconds are shown again before new ones. */
+  readonly memorySeconds: number;
+  readonly see: See;
+  /** A match that was seen did not happen. */
+  readonly forget: (matchId: string) => void;
+};
+
+/** All fills of a match, the taker's first. */
+export function fillsOf({ makers, taker }: FeedMatch): readonly FeedFill[] {
+  return [taker, ...makers];
+}
