@@ -150,10 +150,11 @@ const AlertNetworks = { ALERT_NETWORKS: listOf(z.union([z.cidrv4(), z.cidrv6()])
 
 export const AlertsConfig = z.object({
   ...ProcessConfig.shape,
-  ...NatsConfig.shape,
+  ...StoresConfig.shape,
   ...AlertNetworks,
   TELEGRAM_URL: z.url({ protocol: /^https?$/ }).default('https://api.telegram.org'),
 });
+export type AlertsConfig = z.infer<typeof AlertsConfig>;
 
 export const ApiConfig = z.object({
   ...ProcessConfig.shape,

@@ -216,14 +216,15 @@ export function onceOf({ repeatable }: AlertsCall): string {
 /** The rule with condition ids in place of market keys. Throws Problem 404 for an unknown market, and 403 for too long lists. */
 async function resolved({ caller, conditionOf }: AlertsCall, rule: Rule): Promise<Rule> {
   refuseLongLists(caller, rule);
-  const { markets } = rule;
-  if (markets === undefined) return rule;
-  const conditions = markets.map(async (market) => {
+  const conditionIdOf = async (market: string) => {
     const key = parseMarketKey(market);
     if (key === undefined) throw invalid([{ path: 'rule.markets', message: 'is no market' }]);
     return await conditionOf(key);
-  });
-  return { ...rule, markets: [...new Set(await Promise.all(conditions))] };
+  };
+  if (rule.type === 'price') return { ...rule, market: await conditionIdOf(rule.market) };
+  if (rule.markets === undefined) return rule;
+  const conditions = await Promise.all(rule.markets.map(conditionIdOf));
+  return { ...rule, markets: [...new Set(conditions)] };
 }
 
 function refuseLongLists({ tier }: Caller, rule: Rule): void {

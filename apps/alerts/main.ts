@@ -3,25 +3,32 @@
  * deliver. Configuration comes from environment variables only (infra/config.ts). Stops cleanly on SIGTERM.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { Problem } from '../../api/http/errors.ts';
+import { createSelect } from '../../infra/clickhouse.ts';
 import { AlertsConfig, readConfig } from '../../infra/config.ts';
 import { createRegistry, serveMetricsOf } from '../../infra/metrics-server.ts';
 import { connectNats, NatsUnavailableError, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { StreamRewoundError } from '../../infra/nats/reader.ts';
 import { type ProcessContext, runProcess } from '../../infra/process.ts';
+import { retry } from '../../infra/retry.ts';
 import { createStreams } from '../../ingest/streams.ts';
 import { LEASE_TTL_MS, LeaseLostError, leaseHolder, withLeases } from '../../projector/lease.ts';
 import { startDelivering } from './deliver/deliver.ts';
 import { createSender } from './deliver/post.ts';
-import { evaluateFeed } from './evaluate/evaluate.ts';
+import { evaluateFeed, type Pass } from './evaluate/evaluate.ts';
 import { Evaluator } from './evaluate/evaluator.ts';
+import { createLookups, load } from './evaluate/lookups.ts';
+import { LOOKUP_TYPES } from './evaluate/watchers.ts';
 import { ensureAlertStreams, LEASES_BUCKET, MESSAGES_BUCKET, MESSAGES_KEPT_MS } from './logs.ts';
 import { alertMetrics } from './metrics.ts';
+import type { AlertRecord } from './rule.ts';
 import { openAlerts, openDestinations } from './stores.ts';
 
-const LEASE_KEY = 'evaluator';
-/** Pause before the rules are evaluated again after an outage. */
-const RETAKE_MS = 250;
+/** Pause before the rules are evaluated again after an error. */
+const REPEAT_MS = 1_000;
 
 await runProcess('alerts', serve);
 
@@ -44,43 +51,65 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const destinations = await openDestinations({
     ...{ nats, logger, replicas, onChange: (id) => wake(id) },
   });
-  const evaluatorOf = () =>
-    new Evaluator((id, account) => destinations.known(id)?.account === account);
-  let evaluator = evaluatorOf();
+  const evaluators = new Map<string, Evaluator>();
+  const passes: readonly Pass[] = [
+    { name: 'matches', has: (type) => !LOOKUP_TYPES.has(type) },
+    passWithLookups(config, logger, signal),
+  ];
   const alerts = await openAlerts({
-    ...{ nats, logger, replicas, onChange: (id, alert) => evaluator.change(id, alert) },
+    ...{ nats, logger, replicas },
+    onChange(id, alert) {
+      for (const { has, name } of passes) evaluators.get(name)?.change(id, ofPass(has, alert));
+    },
   });
   const delivering = startDelivering({
     ...{ nats, logger, destinations, metrics, sender, messages },
     ...{ telegramUrl: config.TELEGRAM_URL, now: Date.now },
   });
   wake = delivering.wake;
-  const notReady = () => (nats.connected ? {} : { nats: 'not connected' });
+  const failing = new Map<string, string>();
+  const notReady = () => ({
+    ...(nats.connected ? {} : { nats: 'not connected' }),
+    ...Object.fromEntries(failing),
+  });
   const server = await serveMetricsOf(config, report, { registry, notReady });
   report({ event: 'delivering' });
   logger.info({ event: 'delivering' }, 'delivering events of alerts');
 
-  const lease = { kv: leases, keys: [LEASE_KEY], holder: leaseHolder('alerts'), logger, signal };
-  async function evaluate(): Promise<void> {
+  async function evaluate(pass: (typeof passes)[number]): Promise<void> {
+    const lease = { kv: leases, keys: [pass.name], holder: leaseHolder('alerts'), logger, signal };
     while (!signal.aborted) {
       try {
         await withLeases(lease, async ({ lost }) => {
           // What another process sent in between is read from ALERTS.
-          evaluator = evaluatorOf();
-          for (const alert of alerts.all()) evaluator.change(alert.id, alert);
+          const isOwn = (id: string, account: string) =>
+            destinations.known(id)?.account === account;
+          const lookups = createLookups();
+          const evaluator = new Evaluator(isOwn, lookups);
+          evaluators.set(pass.name, evaluator);
+          for (const alert of alerts.all()) evaluator.change(alert.id, ofPass(pass.has, alert));
           const until = AbortSignal.any([signal, lost]);
-          await evaluateFeed({ nats, logger, evaluator, metrics, replicas, signal: until });
+          failing.delete(pass.name);
+          await evaluateFeed({
+            ...{ pass, nats, logger, evaluator, lookups, metrics, replicas, signal: until },
+          });
         });
       } catch (error) {
         if (signal.aborted) return;
-        if (!isTransient(error)) throw error;
-        logger.warn({ err: error }, 'cannot evaluate the alerts now, retrying');
+        // One pass must not stop the other, nor deliveries.
+        const level = isTransient(error) ? 'warn' : 'error';
+        logger[level]({ err: error, pass: pass.name }, 'cannot evaluate the alerts now, retrying');
+        failing.set(pass.name, 'cannot be evaluated now; the log says why');
+        await delay(REPEAT_MS, undefined, { signal }).catch(() => undefined);
       }
-      await delay(RETAKE_MS, undefined, { signal }).catch(() => undefined);
+      evaluators.delete(pass.name);
     }
   }
   // A process that no longer sees changes of the buckets must end.
-  await Promise.race([evaluate(), alerts.watching, destinations.watching]);
+  await Promise.race([
+    Promise.all(passes.map(evaluate)),
+    ...[alerts.watching, destinations.watching],
+  ]);
   await delivering.stop();
   sender.close();
   await Promise.all([alerts.close(), destinations.close()]);
@@ -94,4 +123,28 @@ function isTransient(error: unknown): boolean {
     error instanceof LeaseLostError ||
     error instanceof StreamRewoundError
   );
+}
+
+/** Rules that look up positions and prices wait for ClickHouse. The others must not. */
+function passWithLookups(config: AlertsConfig, logger: Logger, signal: AbortSignal): Pass {
+  const select = createSelect({
+    ...{ url: config.CLICKHOUSE_URL, database: config.CLICKHOUSE_DATABASE, name: 'alerts' },
+  });
+  const reading = { select, queryMsMax: QUERY_MS_MAX, signal: null };
+  const patiently = <T>(attempt: () => Promise<T>) =>
+    retry(attempt, {
+      signal,
+      isRetryable: (error) => error instanceof Problem && error.status === 503,
+      onRetry: (err) => logger.warn({ err }, 'cannot read ClickHouse, retrying'),
+    });
+  return {
+    ...{ name: 'positions', has: (type) => LOOKUP_TYPES.has(type) },
+    load: (lookups, fromMs) => patiently(() => load(lookups, reading, fromMs)),
+    booked: (waiting) => patiently(() => waiting.booked(reading)),
+  };
+}
+
+/** The alert, if its rule is of this pass. */
+function ofPass(has: Pass['has'], alert: AlertRecord | undefined): AlertRecord | undefined {
+  return alert !== undefined && has(alert.rule.type) ? alert : undefined;
 }

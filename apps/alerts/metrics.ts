@@ -20,6 +20,7 @@ export function alertMetrics(registry: Registry) {
     open: new Gauge({
       name: 'fillstream_alerts_open_events',
       help: 'events that may have to be taken back',
+      labelNames: ['pass'],
       registers,
     }),
     attempts: labelledCounter(

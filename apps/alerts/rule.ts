@@ -93,6 +93,12 @@ const FILTER = {
   max_price: Percent('maximum execution price of the taker, 0 to 100').optional(),
 } as const;
 
+const OutcomeIndex = z
+  .union([z.literal(0), z.literal(1)])
+  .meta({ description: 'index of the outcome whose price counts', examples: [0] });
+
+const POSITION_EVENTS = ['opened', 'added', 'reduced', 'closed'] as const;
+
 export const Rule = z.discriminatedUnion('type', [
   z
     .strictObject({ type: z.literal('match'), ...FILTER })
@@ -125,6 +131,41 @@ export const Rule = z.discriminatedUnion('type', [
       description:
         'several wallets of a set buy the same outcome of a market within a time; selling an outcome counts as buying the other',
     }),
+  z
+    .strictObject({
+      type: z.literal('position'),
+      traders: Traders.min(1, 'must not be empty').meta({
+        description: 'the wallets whose positions are watched',
+        examples: [EXAMPLE_TRADERS],
+      }),
+      events: z
+        .array(z.enum(POSITION_EVENTS))
+        .min(1, 'must not be empty')
+        .default([...POSITION_EVENTS])
+        .meta({ description: 'what became of the position', examples: [['opened', 'closed']] }),
+      markets: FILTER.markets,
+      tags: FILTER.tags,
+      min_usdc: Usdc('minimum value of the event, USDC').optional(),
+    })
+    .meta({
+      id: 'PositionRule',
+      description: 'a trader opens, adds to, reduces or closes a position',
+    }),
+  z
+    .strictObject({
+      type: z.literal('price'),
+      market: Market.meta({
+        description: 'the market: its id, condition id or slug',
+        examples: ['2182202'],
+      }),
+      outcome_index: OutcomeIndex.default(0),
+      level: Percent('the price, 0 to 100'),
+      direction: z.enum(['above', 'below']).meta({
+        description: 'above: it rises to the level or above; below: it falls to it or below',
+        examples: ['above'],
+      }),
+    })
+    .meta({ id: 'PriceRule', description: 'the price of an outcome crosses a level' }),
   z
     .strictObject({
       type: z.literal('move'),

@@ -2240,7 +2240,7 @@ export type Alert = {
   name: string;
 
   /** the rule as it was given, with markets as condition ids */
-  rule: MatchRule | GroupRule | MoveRule;
+  rule: MatchRule | GroupRule | PositionRule | PriceRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations: string[];
@@ -2310,6 +2310,43 @@ export type GroupRule = {
   min_usdc?: number;
 };
 
+/** a trader opens, adds to, reduces or closes a position */
+export type PositionRule = {
+  type: 'position';
+
+  /** the wallets whose positions are watched */
+  traders: string[];
+
+  /** what became of the position */
+  events: ('opened' | 'added' | 'reduced' | 'closed')[];
+
+  /** only matches in these markets: ids, condition ids or slugs */
+  markets?: string[];
+
+  /** only matches in markets with one of these tags */
+  tags?: string[];
+
+  /** minimum value of the event, USDC */
+  min_usdc?: number;
+};
+
+/** the price of an outcome crosses a level */
+export type PriceRule = {
+  type: 'price';
+
+  /** the market: its id, condition id or slug */
+  market: string;
+
+  /** index of the outcome whose price counts */
+  outcome_index: 0 | 1;
+
+  /** the price, 0 to 100 */
+  level: number;
+
+  /** above: it rises to the level or above; below: it falls to it or below */
+  direction: 'above' | 'below';
+};
+
 /** the price of a market moves within a time */
 export type MoveRule = {
   type: 'move';
@@ -2336,7 +2373,7 @@ export type CreateAlertBody = {
   name: string;
 
   /** what must happen */
-  rule: MatchRule | GroupRule | MoveRule;
+  rule: MatchRule | GroupRule | PositionRule | PriceRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations?: string[];
@@ -2350,7 +2387,7 @@ export type AlertEvent = {
   id: string;
 
   /** kind of the event */
-  type: 'match' | 'group' | 'move' | 'test';
+  type: 'match' | 'group' | 'position' | 'price' | 'move' | 'test';
 
   /** pending: seen in the mempool; final: in a final block when first seen; confirmed: a pending one became final; retracted: a pending one never happened; restored: a retracted one did happen */
   state: 'pending' | 'final' | 'confirmed' | 'retracted' | 'restored';
@@ -2387,7 +2424,7 @@ export type UpdateAlertBody = {
   name?: string;
 
   /** what must happen */
-  rule?: MatchRule | GroupRule | MoveRule;
+  rule?: MatchRule | GroupRule | PositionRule | PriceRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations?: string[];

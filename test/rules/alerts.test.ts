@@ -269,6 +269,76 @@ test('a market that moves is found once, and the next move begins there', async 
   expect(events[0]?.text).toBe('Yes of “Will “it” rain\nin Zürich? 雨” rose from 45.0¢ to 55.0¢');
 });
 
+test('a position is opened, grows, changes sides and closes, also while matches are pending', async () => {
+  const key = await service.newKey();
+  using receiver = await startReceiver();
+  const { id } = await webhook(key, receiver.url);
+  const rule = { type: 'position', traders: [address(221)] };
+  const alert = await created(key, '/v2/alerts', { name: 'him', rule, destinations: [id] });
+  await known(key, alert.id, receiver);
+  const conditionId = hash(7_000_002);
+  const trades = [
+    { side: 'BUY', outcomeIndex: 0, shares: 10_000_000n, usdc: 4_000_000n },
+    { side: 'BUY', outcomeIndex: 0, shares: 5_000_000n, usdc: 3_000_000n },
+    { side: 'SELL', outcomeIndex: 0, shares: 6_000_000n, usdc: 3_000_000n },
+    { side: 'BUY', outcomeIndex: 1, shares: 12_000_000n, usdc: 6_000_000n },
+    { side: 'SELL', outcomeIndex: 1, shares: 3_000_000n, usdc: 1_500_000n },
+  ] as const;
+  for (const trade of trades) {
+    await show(pendingMatch(221, { conditionId, taker: fill(221, trade) }));
+  }
+  const events = await until(async () => {
+    return receiver.events().length === 7 ? receiver.events().slice(1) : undefined;
+  });
+  const briefly = events.map(({ data }) =>
+    [data.event, data.outcome, data.shares_before, data.shares_after, data.value].join(' '),
+  );
+  // Several are delivered at once, so in no order.
+  expect(briefly.sort()).toEqual(
+    [
+      'opened Yes 0 10000000 4000000',
+      'added Yes 10000000 15000000 3000000',
+      'reduced Yes 15000000 9000000 3000000',
+      'closed Yes 9000000 0 4500000',
+      'opened No 0 3000000 1500000',
+      'closed No 3000000 0 1500000',
+    ].sort(),
+  );
+});
+
+test('a price that crosses a level is found each time', async () => {
+  const key = await service.newKey();
+  using receiver = await startReceiver();
+  const { id } = await webhook(key, receiver.url);
+  const conditionId = hash(7_000_003);
+  const rule = { type: 'price', market: conditionId, level: 50, direction: 'below' };
+  const given = { ...rule, outcome_index: 1 };
+  const alert = await created(key, '/v2/alerts', { name: 'no', rule: given, destinations: [id] });
+  expect(alert.rule).toEqual(given);
+  await known(key, alert.id, receiver);
+  // Of Yes: 40, 45, then 55 (No falls to 45), void, 56 (again), 60, 30, 50 (exactly).
+  const at = (usdc: bigint) =>
+    pendingMatch(231, { conditionId, taker: fill(231, { usdc, shares: 10_000_000n }) });
+  for (const usdc of [4_000_000n, 4_500_000n]) await show(at(usdc));
+  const first = at(5_500_000n);
+  await show(first);
+  await until(async () => receiver.received[1]);
+  await publishSequel(service.nats, first, { kind: 'void', reason: 'reverted' });
+  for (const usdc of [5_600_000n, 6_000_000n, 3_000_000n, 5_000_000n]) await show(at(usdc));
+  const events = await until(async () => {
+    return receiver.events().length === 5 ? receiver.events().slice(1) : undefined;
+  });
+  const briefly = events.map(({ data, state }) => [state, data.price_before, data.price].join(' '));
+  expect(briefly.sort()).toEqual(
+    [
+      'pending 550000 450000',
+      'retracted 550000 450000',
+      'pending 550000 440000',
+      'pending 700000 500000',
+    ].sort(),
+  );
+});
+
 test('the event stream resumes, and pages have the same events', async () => {
   const key = await service.newKey();
   using receiver = await startReceiver();

@@ -18,6 +18,7 @@ export async function startAlerts() {
   const api = await stores.serve({ alertNetworks: [LOOPBACK] });
   const env = {
     NATS_URL: stores.nats.server.url,
+    CLICKHOUSE_URL: stores.clickhouse.url,
     ALERT_NETWORKS: LOOPBACK,
     METRICS_PORT: '0',
   };

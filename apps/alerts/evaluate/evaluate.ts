@@ -2,6 +2,7 @@
  * Follows FEED and publishes what the alerts send. One process at a time does this, under a lease. How far it is, is stored after
  * everything up to there is stored, so a successor repeats a second of events with their ids, and skips none.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { type Nats, streamState } from '../../../infra/nats/connection.ts';
@@ -16,11 +17,13 @@ import {
 import { decodeFeedEvent, FEED_STREAM } from '../../../ingest/contract.ts';
 import { ALERTS_STREAM, AlertMessage, PROGRESS_BUCKET, publishEvent } from '../logs.ts';
 import type { AlertMetrics } from '../metrics.ts';
+import { Confirmations } from './confirmations.ts';
 import type { Evaluator } from './evaluator.ts';
+import type { Lookups } from './lookups.ts';
 
-const PROGRESS_KEY = 'feed';
 const STORE_PROGRESS_MS = 1_000;
 const STORED_AT_ONCE = 500;
+const BOOKED_POLL_MS = 250;
 /** FEED is not exactly in the order of detection, nor are clocks the same. */
 const MARGIN_MS = 60_000;
 
@@ -32,10 +35,24 @@ const Progress = z.object({
 });
 type Progress = z.infer<typeof Progress>;
 
+export type Pass = {
+  /** Key of its progress and of its lease. */
+  readonly name: string;
+  /** Whether this pass evaluates rules of a type. */
+  readonly has: (type: string) => boolean;
+  /** Reads what the rules have to look up for matches that were detected at this time or later. Waits while it cannot. */
+  readonly load?: (lookups: Lookups, fromMs: number) => Promise<void>;
+  /** The confirmations whose matches are booked. Waits while it cannot read them. */
+  readonly booked?: (waiting: Confirmations) => ReturnType<Confirmations['booked']>;
+};
+
 export type EvaluateOptions = {
+  readonly pass: Pass;
   readonly nats: Nats;
   readonly logger: Logger;
   readonly evaluator: Evaluator;
+  /** Of the evaluator. */
+  readonly lookups: Lookups;
   readonly metrics: AlertMetrics;
   readonly replicas: number;
   readonly signal: AbortSignal;
@@ -43,9 +60,9 @@ export type EvaluateOptions = {
 
 /** Resolves when the signal aborts. Rejects with StreamRewoundError if FEED lost its end, and with errors that no retry mends. */
 export async function evaluateFeed(options: EvaluateOptions): Promise<void> {
-  const { evaluator, logger, metrics, nats, signal } = options;
+  const { evaluator, logger, metrics, nats, pass, signal } = options;
   const bucket = await openKv(nats, PROGRESS_BUCKET, { replicas: options.replicas });
-  const stored = await storedProgress(bucket);
+  const stored = await storedProgress(bucket, pass.name);
   const { firstSequence, lastSequence } = await streamState(nats, FEED_STREAM);
   // Without progress, alerts begin now. Beyond the end, FEED was lost.
   const isKnown = stored !== undefined && stored.feed <= lastSequence;
@@ -57,39 +74,68 @@ export async function evaluateFeed(options: EvaluateOptions): Promise<void> {
   if (isKnown) await recollect(options, stored);
   await remember(options, from);
 
+  const confirmations = new Confirmations();
+  let evaluated = from;
   let progress: Progress = { feed: from, alerts: stored?.alerts ?? 0 };
   let storedAtMs = 0;
   const store = async () => {
     const oldest = evaluator.open.oldest(Date.now());
     const alerts = oldest?.sequence ?? (await streamState(nats, ALERTS_STREAM)).lastSequence + 1;
-    progress = { ...progress, alerts };
-    await bucket.put(PROGRESS_KEY, JSON.stringify(progress));
+    const { oldest: waits = { feed: Number.POSITIVE_INFINITY, alerts } } = confirmations;
+    // A successor has to find what waits again.
+    progress = {
+      feed: Math.min(evaluated, waits.feed - 1),
+      alerts: Math.min(alerts, waits.alerts),
+    };
+    await bucket.put(pass.name, JSON.stringify(progress));
     storedAtMs = Date.now();
   };
   await store();
-  logger.info({ event: 'evaluating', ...progress, alerts: evaluator.size }, 'evaluating alerts');
-  for await (const batch of tailBatches(nats, {
-    ...{ stream: FEED_STREAM, fromSequence: from + 1, signal },
-  })) {
-    await evaluate(options, batch);
-    progress = { ...progress, feed: batch.at(-1)?.sequence ?? progress.feed };
-    metrics.open.set(evaluator.open.size);
-    if (Date.now() - storedAtMs >= STORE_PROGRESS_MS) await store();
+  const about = { event: 'evaluating', pass: pass.name, ...progress, alerts: evaluator.size };
+  logger.info(about, 'evaluating alerts');
+  async function follow(): Promise<void> {
+    for await (const batch of tailBatches(nats, {
+      ...{ stream: FEED_STREAM, fromSequence: from + 1, signal },
+    })) {
+      await evaluate(options, confirmations, batch);
+      evaluated = batch.at(-1)?.sequence ?? evaluated;
+      metrics.open.labels(pass.name).set(evaluator.open.size);
+      if (Date.now() - storedAtMs >= STORE_PROGRESS_MS) await store();
+    }
+  }
+  await Promise.race([follow(), confirm(options, confirmations)]);
+}
+
+/** Sends the confirmations whose matches are booked, until the signal aborts. */
+async function confirm(
+  { metrics, nats, pass, signal }: EvaluateOptions,
+  waiting: Confirmations,
+): Promise<void> {
+  while (!signal.aborted) {
+    for (const { message, sent } of (await pass.booked?.(waiting)) ?? []) {
+      await publishEvent(nats, message, signal);
+      metrics.events.labels(message.event.state).inc();
+      sent();
+    }
+    await delay(BOOKED_POLL_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
 /** The events in ALERTS that may have to be taken back. */
-async function recollect({ evaluator, nats }: EvaluateOptions, { alerts }: Progress) {
+async function recollect({ evaluator, nats, pass }: EvaluateOptions, { alerts }: Progress) {
   for await (const { data, sequence } of storedSince(nats, ALERTS_STREAM, {
     sequence: Math.max(alerts, 1),
   })) {
     const message = parseValue(AlertMessage, data);
-    if (message !== undefined) evaluator.sent(message, sequence);
+    if (message !== undefined && pass.has(message.event.type)) evaluator.sent(message, sequence);
   }
 }
 
 /** Shows the rules the matches that they need to remember, and finds out what became of the events that were sent. */
-async function remember({ evaluator, nats }: EvaluateOptions, through: number): Promise<void> {
+async function remember(
+  { evaluator, lookups, nats }: EvaluateOptions,
+  through: number,
+): Promise<void> {
   const oldest = evaluator.open.oldest(Date.now());
   const last = through === 0 ? undefined : await getMessage(nats, FEED_STREAM, through);
   const lastMs = last?.timestampMs ?? Date.now();
@@ -100,38 +146,60 @@ async function remember({ evaluator, nats }: EvaluateOptions, through: number): 
   for await (const message of storedSince(nats, FEED_STREAM, { sequence: first.sequence })) {
     if (message.sequence > through) return;
     const event = decodeFeedEvent(message.data);
-    if (event.kind === 'match') evaluator.match(event, message.messageId);
-    else evaluator.sequel(event);
+    if (event.kind !== 'match') {
+      evaluator.sequel(event);
+      continue;
+    }
+    evaluator.prepare(event);
+    evaluator.remember(event, message.messageId);
+    lookups.positions.clear();
   }
 }
 
 /** Resolves when everything that the alerts send about these events is stored. */
-async function evaluate(options: EvaluateOptions, batch: readonly StreamMessage[]): Promise<void> {
-  const { evaluator, metrics, nats, signal } = options;
+async function evaluate(
+  options: EvaluateOptions,
+  confirmations: Confirmations,
+  batch: readonly StreamMessage[],
+): Promise<void> {
+  const { evaluator, lookups, metrics, nats, pass, signal } = options;
+  const events = batch.map(({ data, messageId, sequence }) => ({
+    ...{ event: decodeFeedEvent(data), messageId, sequence },
+  }));
+  const matches = events.flatMap(({ event }) => (event.kind === 'match' ? [event] : []));
+  for (const match of matches) evaluator.prepare(match);
+  const [first] = matches;
+  if (first !== undefined) await pass.load?.(lookups, first.detectedAtMs);
   let storing: Promise<void>[] = [];
-  for (const { data, messageId } of batch) {
-    const event = decodeFeedEvent(data);
+  for (const { event, messageId, sequence } of events) {
     // What takes an event back is stored after it.
     if (event.kind !== 'match' || storing.length > STORED_AT_ONCE) {
       await Promise.all(storing);
       storing = [];
     }
+    const open = event.kind === 'final' ? evaluator.open.ofMatch(event.matchId) : [];
     const messages =
       event.kind === 'match' ? evaluator.match(event, messageId) : evaluator.sequel(event);
     metrics.evaluated.inc();
     for (const message of messages) {
+      if (event.kind === 'final' && pass.booked !== undefined) {
+        const { blockNumber } = event;
+        const first = open.find((one) => one.message.event.id === message.event.refers_to);
+        if (confirmations.add(message, blockNumber, sequence, first?.sequence ?? 0)) continue;
+      }
       storing.push(
-        publishEvent(nats, message, signal).then((sequence) => {
-          evaluator.sent(message, sequence);
+        publishEvent(nats, message, signal).then((stored) => {
+          evaluator.sent(message, stored);
           metrics.events.labels(message.event.state).inc();
         }),
       );
     }
   }
   await Promise.all(storing);
+  lookups.positions.clear();
 }
 
-async function storedProgress(bucket: Kv): Promise<Progress | undefined> {
-  const entry = await bucket.get(PROGRESS_KEY);
+async function storedProgress(bucket: Kv, name: string): Promise<Progress | undefined> {
+  const entry = await bucket.get(name);
   return entry === undefined ? undefined : parseValue(Progress, entry.value);
 }

@@ -10,10 +10,12 @@ import {
   factsOfSequel,
   matches,
 } from '../../../api/feed/filter.ts';
+import { upTo } from '../../../infra/lru.ts';
 import type { FeedMatch, FeedSequel } from '../../../ingest/contract.ts';
 import { type AlertEvent, type EventState, eventId, followUpId } from '../event.ts';
 import type { AlertMessage } from '../logs.ts';
 import type { AlertRecord } from '../rule.ts';
+import { createLookups, type Lookups } from './lookups.ts';
 import { type Open, OpenEvents } from './open-events.ts';
 import type { Found, Watcher } from './watcher.ts';
 import { watcherOf } from './watchers.ts';
@@ -28,12 +30,18 @@ export class Evaluator {
   readonly #index = new FilterIndex<Member>();
   readonly #members = new Map<string, Member>();
   /** The matches that are not final. */
-  readonly #pending = new LRUCache<string, true>({ max: PENDING_MAX });
+  readonly #pending = new LRUCache<string, true>(upTo(PENDING_MAX));
   readonly #isDestination: (id: string, account: string) => boolean;
 
+  readonly #lookups: Lookups;
+
   /** `isDestination` says whether an account has this destination. */
-  constructor(isDestination: (id: string, account: string) => boolean) {
+  constructor(
+    isDestination: (id: string, account: string) => boolean,
+    lookups: Lookups = createLookups(),
+  ) {
     this.#isDestination = isDestination;
+    this.#lookups = lookups;
   }
 
   /** An alert was created or changed; undefined: it was deleted. What it remembers of earlier matches stays if its rule does. */
@@ -48,7 +56,7 @@ export class Evaluator {
     if (former !== undefined) this.#index.delete(former);
     this.#members.delete(id);
     if (alert?.enabled !== true) return;
-    const member = { alert, ...watcherOf(alert.rule) };
+    const member = { alert, ...watcherOf(alert.rule, this.#lookups) };
     this.#members.set(id, member);
     this.#index.add(member);
   }
@@ -62,16 +70,31 @@ export class Evaluator {
     return this.#members.size;
   }
 
+  /** Says which lookups the rules need before `match` or `remember`. */
+  prepare(match: FeedMatch): void {
+    this.#forEach(factsOf(match), ({ prepare }) => prepare?.(match));
+  }
+
+  /** After a restart: a match that was evaluated before. */
+  remember(match: FeedMatch, matchId: string): void {
+    if (match.sent !== undefined) this.#pending.set(matchId, true);
+    this.#forEach(factsOf(match), ({ remember, see }) => {
+      (remember ?? see)({ match, matchId });
+    });
+    this.#lookups.positions.add(match, matchId);
+  }
+
   /** What the alerts send about a match. Pass what was stored to `sent`. */
   match(match: FeedMatch, matchId: string): readonly AlertMessage[] {
     if (match.sent !== undefined) this.#pending.set(matchId, true);
     const facts = factsOf(match);
     const messages: AlertMessage[] = [];
     this.#forEach(facts, (member) => {
-      for (const found of member.see({ match, matchId, facts })) {
+      for (const found of member.see({ match, matchId })) {
         messages.push(this.#messageOf(member.alert, found, match, matchId));
       }
     });
+    this.#lookups.positions.add(match, matchId);
     return messages;
   }
 
@@ -81,6 +104,7 @@ export class Evaluator {
     this.#pending.delete(matchId);
     if (sequel.kind === 'void') {
       this.#forEach(factsOfSequel(sequel), ({ forget }) => forget(matchId));
+      this.#lookups.positions.forget(matchId);
     }
     return this.open.ofMatch(matchId).flatMap((open) => this.#follow(open, sequel));
   }
@@ -128,34 +152,36 @@ export class Evaluator {
       const isFirst = voided.size === 0;
       voided.add(matchId);
       if (sequel.reason !== 'never_mined') this.open.delete(open);
-      return isFirst ? [followUp(open.message, 'retracted', sequel)] : [];
+      return isFirst ? [this.#followUp(open.message, 'retracted', sequel)] : [];
     }
     unsettled.delete(matchId);
     const wasRetracted = voided.delete(matchId) && voided.size === 0;
     if (unsettled.size === 0 && voided.size === 0) this.open.delete(open);
     if (sequel.kind === 'restored' && wasRetracted)
-      return [followUp(open.message, 'restored', sequel)];
+      return [this.#followUp(open.message, 'restored', sequel)];
     const isConfirmed = open.message.confirm && unsettled.size === 0 && voided.size === 0;
-    return isConfirmed ? [followUp(open.message, 'confirmed', sequel)] : [];
+    return isConfirmed ? [this.#followUp(open.message, 'confirmed', sequel)] : [];
   }
-}
 
-function followUp(message: AlertMessage, state: EventState, sequel: FeedSequel): AlertMessage {
-  const { event } = message;
-  const { matchId, txHash } = sequel;
-  const later: AlertEvent = {
-    ...event,
-    id: followUpId(event.id, state, matchId),
-    state,
-    refers_to: event.id,
-    data: {
-      ...event.data,
-      settled_by: {
-        ...{ match_id: matchId, tx_hash: txHash },
-        ...(sequel.kind === 'void' ? { reason: sequel.reason } : {}),
-        ...(sequel.kind === 'final' ? { block_number: sequel.blockNumber } : {}),
+  #followUp(message: AlertMessage, state: EventState, sequel: FeedSequel): AlertMessage {
+    const { event } = message;
+    const { matchId, txHash } = sequel;
+    const later: AlertEvent = {
+      ...event,
+      id: followUpId(event.id, state, matchId),
+      state,
+      refers_to: event.id,
+      data: {
+        ...event.data,
+        settled_by: {
+          ...{ match_id: matchId, tx_hash: txHash },
+          ...(sequel.kind === 'void' ? { reason: sequel.reason } : {}),
+          ...(sequel.kind === 'final' ? { block_number: sequel.blockNumber } : {}),
+        },
       },
-    },
-  };
-  return { ...message, event: later, about: matchId, matches: [] };
+    };
+    const { account, destinations } = message;
+    const known = destinations.filter((id) => this.#isDestination(id, account));
+    return { ...message, event: later, about: matchId, matches: [], destinations: known };
+  }
 }

@@ -21,11 +21,16 @@ export function groupWatcher(rule: RuleOf<'group'>): Watcher {
   const least = BigInt(Math.round((rule.min_usdc ?? 0) * 1e6));
   /** By condition and outcome. */
   const bought = new Recent<Buy>(rule.within_seconds);
+  /** The matches of the groups that were found, by the same keys. */
+  const announced = new Map<string, readonly string[]>();
 
   return {
     filter: feedFilter({ traders: rule.traders, markets: rule.markets, tags: rule.tags }),
     memorySeconds: rule.within_seconds,
-    forget: (matchId) => bought.forget(matchId),
+    forget(matchId) {
+      bought.forget(matchId);
+      for (const [key, matches] of announced) if (matches.includes(matchId)) announced.delete(key);
+    },
     see({ match, matchId }) {
       const atMs = match.detectedAtMs;
       const found = [];
@@ -37,7 +42,9 @@ export function groupWatcher(rule: RuleOf<'group'>): Watcher {
         bought.set(key, recent, atMs);
         const all = new Map(recent.map(({ trader }) => [trader.address, trader]));
         // Once, when the last one joins.
-        if (before.size >= rule.count || all.size < rule.count) continue;
+        if (before.size < rule.count) announced.delete(key);
+        if (announced.has(key) || all.size < rule.count) continue;
+        announced.set(key, [matchId, ...former.map((buy) => buy.matchId)]);
         const total = recent.reduce((sum, buy) => sum + buy.usdc, 0n);
         found.push({
           about: `${matchId} ${outcome}`,

@@ -9,7 +9,13 @@ import { cents, marketTitle, priceOf } from './words.ts';
 const MOVES_REMEMBERED = 4;
 
 /** Of outcome 0, micro-USDC a share. */
-type Price = { readonly price: number; readonly matchId: string; readonly atMs: number };
+type Price = {
+  readonly price: number;
+  readonly matchId: string;
+  readonly atMs: number;
+  /** Whether the latest move ended here, so that the next one begins here. */
+  readonly isEnd: boolean;
+};
 
 export function moveWatcher(rule: RuleOf<'move'>): Watcher {
   const least = Math.round(rule.points * 1e4);
@@ -26,18 +32,24 @@ export function moveWatcher(rule: RuleOf<'move'>): Watcher {
       const own = priceOf(taker);
       const price = taker.outcomeIndex === 0 ? own : 1_000_000 - own;
       const kept = prices.of(conditionId, atMs);
+      const since = kept.slice(
+        Math.max(
+          0,
+          kept.findLastIndex(({ isEnd }) => isEnd),
+        ),
+      );
       // The price that is farthest away.
-      const from = kept.reduce<Price | undefined>(
+      const from = since.reduce<Price | undefined>(
         (far, one) =>
           far === undefined || Math.abs(one.price - price) > Math.abs(far.price - price)
             ? one
             : far,
         undefined,
       );
-      const now = { price, matchId, atMs };
-      const isMove = from !== undefined && Math.abs(price - from.price) >= least;
-      // The next move begins here.
-      prices.set(conditionId, isMove ? [now] : [...kept, now], atMs);
+      // Prices are rounded down, each by less than 1.
+      const isMove = from !== undefined && Math.abs(price - from.price) + 1 >= least;
+      const now = { price, matchId, atMs, isEnd: isMove };
+      prices.set(conditionId, [...kept, now], atMs);
       if (!isMove) return [];
       const verb = price > from.price ? 'rose' : 'fell';
       const change = `from ${cents(from.price)} to ${cents(price)}`;

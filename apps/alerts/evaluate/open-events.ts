@@ -16,6 +16,8 @@ export type Open = {
 
 /** A match that was never mined may still be mined for so long. */
 const RESTORABLE_MS = 3_600_000;
+/** Ingest may never say what became of a match, and gives up after a day at most. */
+const UNSETTLED_MS_MAX = 48 * 3_600_000;
 
 export class OpenEvents {
   /** In the order of ALERTS. */
@@ -45,11 +47,11 @@ export class OpenEvents {
     }
   }
 
-  /** Forgets what can no longer be restored, and returns the oldest of the others. */
+  /** Forgets what is too old to be decided, and returns the oldest of the others. */
   oldest(nowMs: number): Open | undefined {
     for (const open of this.#byId.values()) {
-      const isOld = Date.parse(open.message.event.timestamp) < nowMs - RESTORABLE_MS;
-      if (open.voided.size === 0 || !isOld) return open;
+      const ageMs = nowMs - Date.parse(open.message.event.timestamp);
+      if (ageMs < (open.voided.size === 0 ? UNSETTLED_MS_MAX : RESTORABLE_MS)) return open;
       this.delete(open);
     }
     return undefined;

@@ -1,12 +1,11 @@
 /** A watcher finds what one alert waits for among the matches of FEED, in their order. */
-import type { Facts, Filter } from '../../../api/feed/filter.ts';
+import type { Filter } from '../../../api/feed/filter.ts';
 import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
 
 type Seen = {
   readonly match: FeedMatch;
   /** Its id in FEED. */
   readonly matchId: string;
-  readonly facts: Facts;
 };
 
 export type Found = {
@@ -26,6 +25,10 @@ export type Watcher = {
   /** After a restart, matches of so many seconds are shown again before new ones. */
   readonly memorySeconds: number;
   readonly see: See;
+  /** Called instead of `see` with matches that were evaluated before a restart; by default, `see` is. */
+  readonly remember?: (seen: Seen) => void;
+  /** Called before `see` and `remember` to say what has to be looked up. */
+  readonly prepare?: (match: FeedMatch) => void;
   /** A match that was seen did not happen. */
   readonly forget: (matchId: string) => void;
 };

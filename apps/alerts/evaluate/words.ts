@@ -1,5 +1,7 @@
 /** What happened, in a line that people read on a phone. */
-import type { FeedFill, FeedMatch, FeedTrader } from '../../../ingest/contract.ts';
+
+import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
+import { type MarketData, marketData, type TraderData } from './data.ts';
 
 const MONEY = new Intl.NumberFormat('en-US', {
   minimumFractionDigits: 2,
@@ -8,13 +10,16 @@ const MONEY = new Intl.NumberFormat('en-US', {
 const TITLE_CHARACTERS_MAX = 120;
 
 /** `deepwater-20`, or the beginning and end of the address. */
-export function traderName({ address, name }: FeedTrader): string {
+export function traderName({ address, name }: TraderData): string {
   return name === '' ? `${address.slice(0, 6)}…${address.slice(-4)}` : name;
 }
 
-export function marketTitle({ conditionId, market }: FeedMatch): string {
-  const { question } = market;
-  if (question === '') return `market ${conditionId.slice(0, 10)}…`;
+export function marketTitle(match: FeedMatch): string {
+  return titleOf(marketData(match));
+}
+
+export function titleOf({ condition_id, question }: MarketData): string {
+  if (question === '') return `market ${condition_id.slice(0, 10)}…`;
   return question.length > TITLE_CHARACTERS_MAX
     ? `${question.slice(0, TITLE_CHARACTERS_MAX - 1)}…`
     : question;

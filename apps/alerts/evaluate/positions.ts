@@ -1,0 +1,194 @@
+/**
+ * What watched wallets hold before a match: what final blocks say, from ClickHouse, and the matches of FEED that are not booked yet.
+ * A position is the net of both outcomes of a market, as in `GET /v2/position_events`.
+ */
+import { LRUCache } from 'lru-cache';
+import { readHoldings } from '../../../api/analytics/holdings.ts';
+import { readMarksOfTrader, valueAt } from '../../../api/analytics/marks.ts';
+import { type Reading, read } from '../../../api/analytics/query.ts';
+import { boolean, hexText, int, rowOf, seconds } from '../../../api/analytics/rows.ts';
+import { Bytes } from '../../../infra/clickhouse.ts';
+import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
+import { Recent } from './recent.ts';
+import { fillsOf } from './watcher.ts';
+
+/** Within this time, every match is booked or void, unless the projector is behind. */
+export const BOOKED_SECONDS_MAX = 600;
+const PORTFOLIO_MS_MAX = 60_000;
+const PORTFOLIOS_MAX = 2_000;
+
+const AFTER = 'if(position_outcome = 0, position_shares, -position_shares)';
+
+const Row = rowOf({
+  trader: hexText('trader'),
+  conditionId: hexText('condition_id'),
+  at: seconds('at'),
+  txHash: hexText('tx'),
+  isOpening: boolean('is_opening'),
+  before: int('before'),
+  after: int('after'),
+});
+
+/** The bookings of the last time, in chain order, after a row for each market with what was held before. */
+const SQL = `
+SELECT ${Row.columns}
+FROM
+(
+  SELECT trader, condition_id, block_time AS at, tx_hash AS tx, toBool(kind = 'opening') AS is_opening,
+    position_before AS before, ${AFTER} AS after, (block_number, log_index, rank) AS place
+  FROM bookings
+  WHERE trader IN {traders:Array(FixedString(20))} AND condition_id IN {conditions:Array(FixedString(32))}
+    AND block_time >= toDateTime({since:UInt32}, 'UTC')
+  UNION ALL
+  SELECT trader, condition_id, toDateTime(0, 'UTC'), toFixedString('', 32), false,
+    toInt64(0), argMax(${AFTER}, (block_number, log_index, rank)), (toUInt64(0), toUInt32(0), toUInt8(0))
+  FROM bookings
+  WHERE trader IN {traders:Array(FixedString(20))} AND condition_id IN {conditions:Array(FixedString(32))}
+    AND block_time < toDateTime({since:UInt32}, 'UTC')
+  GROUP BY trader, condition_id
+)
+ORDER BY place`;
+
+type Booking = {
+  /** Seconds since the epoch; 0: everything before the others. */
+  readonly at: number;
+  readonly txHash: string;
+  readonly isOpening: boolean;
+  /** Net micro-shares of outcome 0. */
+  readonly before: bigint;
+  readonly after: bigint;
+};
+type Traded = {
+  readonly matchId: string;
+  readonly atMs: number;
+  readonly txHash: string;
+  readonly delta: bigint;
+};
+/** Micro-USDC by condition id. */
+type Portfolio = ReadonlyMap<string, bigint>;
+
+export class PositionBook {
+  readonly #wanted = new Map<string, { readonly trader: string; readonly conditionId: string }>();
+  /** Of the wanted positions, since the last `load`. */
+  #booked = new Map<string, Booking[]>();
+  readonly #portfolios = new LRUCache<string, Portfolio>({
+    ...{ max: PORTFOLIOS_MAX, ttl: PORTFOLIO_MS_MAX },
+  });
+  /** What all wallets traded in FEED: a rule may be new. */
+  readonly #traded = new Recent<Traded>(BOOKED_SECONDS_MAX);
+
+  /** `load` will read this position. */
+  want(trader: string, { conditionId }: FeedMatch): void {
+    this.#wanted.set(keyOf(trader, conditionId), { trader, conditionId });
+  }
+
+  /** Reads the wanted positions for matches that were detected at this time or later. Throws Problem 503. */
+  async load(reading: Reading, fromMs: number): Promise<void> {
+    this.#booked = new Map();
+    if (this.#wanted.size === 0) return;
+    const all = [...this.#wanted.values()];
+    const traders = [...new Set(all.map(({ trader }) => trader))];
+    const conditions = [...new Set(all.map(({ conditionId }) => conditionId))];
+    const since = Math.max(0, Math.floor(fromMs / 1_000) - BOOKED_SECONDS_MAX);
+    const rows = await read(reading, {
+      sql: SQL,
+      parameters: { traders: new Bytes(traders), conditions: new Bytes(conditions), since },
+      row: Row,
+    });
+    for (const { conditionId, trader, ...booking } of rows) {
+      const key = keyOf(trader, conditionId);
+      const others = this.#booked.get(key);
+      if (others === undefined) this.#booked.set(key, [booking]);
+      else others.push(booking);
+    }
+    for (const trader of traders) {
+      if (!this.#portfolios.has(trader)) {
+        this.#portfolios.set(trader, await readPortfolio(reading, trader));
+      }
+    }
+  }
+
+  /** Net micro-shares of outcome 0 before a match, after the matches that FEED had before it. */
+  before(trader: string, match: FeedMatch): bigint {
+    const { conditionId, detectedAtMs, txHash } = match;
+    const key = keyOf(trader, conditionId);
+    const bookings = this.#booked.get(key) ?? [];
+    const earlier = this.#traded.of(key, detectedAtMs);
+    const own = bookings.find((one) => one.txHash === txHash && !one.isOpening);
+    if (own !== undefined) {
+      // Other matches of the same transaction.
+      return sum(
+        own.before,
+        earlier.filter((one) => one.txHash === txHash),
+      );
+    }
+    const until = bookings.filter(({ at }) => at <= detectedAtMs / 1_000);
+    const booked = new Set(until.map((one) => one.txHash));
+    return sum(
+      until.at(-1)?.after ?? 0n,
+      earlier.filter((one) => !booked.has(one.txHash)),
+    );
+  }
+
+  /** What the wallet's other open positions are worth, micro-USDC, at the marks of the last minute. */
+  others(trader: string, { conditionId }: FeedMatch): bigint {
+    let total = 0n;
+    for (const [id, value] of this.#portfolios.get(trader) ?? []) {
+      if (id !== conditionId) total += value;
+    }
+    return total;
+  }
+
+  /** A match was evaluated: from now on, it counts in the positions. */
+  add(match: FeedMatch, matchId: string): void {
+    const { conditionId, detectedAtMs: atMs, txHash } = match;
+    for (const [trader, delta] of changesOf(match)) {
+      const key = keyOf(trader, conditionId);
+      const others = this.#traded.of(key, atMs);
+      if (others.some((one) => one.matchId === matchId)) continue;
+      this.#traded.set(key, [...others, { matchId, atMs, txHash, delta }], atMs);
+    }
+  }
+
+  forget(matchId: string): void {
+    this.#traded.forget(matchId);
+  }
+
+  /** What was wanted was used. */
+  clear(): void {
+    this.#wanted.clear();
+  }
+}
+
+/** By how many net micro-shares of outcome 0 a match changes each wallet's position. */
+function changesOf(match: FeedMatch): ReadonlyMap<string, bigint> {
+  const changes = new Map<string, bigint>();
+  for (const fill of fillsOf(match)) {
+    const { address } = fill.trader;
+    changes.set(address, (changes.get(address) ?? 0n) + netOf(fill));
+  }
+  return changes;
+}
+
+export function netOf({ outcomeIndex, shares, side }: FeedFill): bigint {
+  return (side === 'BUY') === (outcomeIndex === 0) ? shares : -shares;
+}
+
+async function readPortfolio(reading: Reading, trader: string): Promise<Portfolio> {
+  const [holdings, marks] = await Promise.all([
+    readHoldings(reading, trader, { isOpen: true }),
+    readMarksOfTrader(reading, trader),
+  ]);
+  return new Map(
+    holdings.map(({ conditionId, outcome, shares }) => {
+      const mark = marks.get(conditionId)?.mark;
+      return [conditionId, mark === undefined ? 0n : valueAt(mark, { outcome, shares })];
+    }),
+  );
+}
+
+function sum(start: bigint, traded: readonly Traded[]): bigint {
+  return traded.reduce((net, { delta }) => net + delta, start);
+}
+
+const keyOf = (trader: string, conditionId: string) => `${trader} ${conditionId}`;

@@ -1,0 +1,122 @@
+/**
+ * Position alerts of fifty traders on the development chain against what was booked: every trade of theirs is found, with the
+ * position before and after it.
+ */
+import { expect, onTestFinished, test } from 'vitest';
+import type { AlertEvent } from '../../apps/alerts/event.ts';
+import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
+
+const TRADERS = 50;
+const EVENTS = 400;
+
+type Booked = {
+  readonly tx: string;
+  readonly trader: string;
+  readonly market: string;
+  readonly block: number;
+  readonly before: string;
+  readonly after: string;
+};
+
+test('a position alert finds every trade, with the position before and after it', async () => {
+  const { path: data, remove } = temporaryDirectory();
+  const service = await startService(data, {
+    args: ['--demo-rate', '20', '--history-days', '1'],
+  });
+  onTestFinished(async () => {
+    await service.up.stop();
+    remove();
+  });
+  const { traders } = await service.get<{ traders: { profile: { address: string } }[] }>(
+    `/v2/analytics/leaderboard?sort_by=volume&time_frame=30D&limit=${TRADERS}`,
+  );
+  const watched = traders.map(({ profile }) => profile.address.toLowerCase());
+  expect(watched).toHaveLength(TRADERS);
+  await create(service, { type: 'position', traders: watched });
+  const events = await until(async () => {
+    const all = await eventsOf(service);
+    const confirmed = all.filter(({ state }) => state === 'confirmed');
+    return confirmed.length >= EVENTS ? all : undefined;
+  });
+  const wanted = events.filter(({ state }) => state === 'confirmed');
+  const booked = await bookedOf(service, watched);
+  const found = Map.groupBy(wanted, ({ data }) => {
+    const { market, trader, tx_hash } = data as Data;
+    return [tx_hash, trader.address, market.condition_id].join(' ');
+  });
+  const blocks = [...found.keys()].flatMap((key) => booked.get(key)?.block ?? []);
+  const [first, last] = [Math.min(...blocks), Math.max(...blocks)];
+  const differences = [...found].flatMap(([key, own]) => {
+    const [before, after] = netOf(own.map(({ data }) => data as Data));
+    const { before: known, after: next } = booked.get(key) ?? {};
+    return known === String(before) && next === String(after)
+      ? []
+      : [`${key}: ${before} → ${after}, booked ${known} → ${next}`];
+  });
+  expect(differences).toEqual([]);
+  const missing = [...booked].filter(
+    ([key, { after, before, block }]) =>
+      before !== after && block > first + 2 && block < last - 2 && !found.has(key),
+  );
+  expect(missing).toEqual([]);
+  expect(new Set(wanted.map(({ data }) => data.event))).toEqual(
+    new Set(['opened', 'added', 'reduced', 'closed']),
+  );
+});
+
+type Data = {
+  readonly tx_hash: string;
+  readonly trader: { readonly address: string };
+  readonly market: { readonly condition_id: string };
+  readonly outcome_index: number;
+  readonly shares_before: number;
+  readonly shares_after: number;
+};
+
+/** Net shares of outcome 0 before the first and after the last part of a trade. */
+function netOf(parts: readonly Data[]): readonly [number, number] {
+  const signed = ({ outcome_index }: Data, shares: number) =>
+    shares * (outcome_index === 0 ? 1 : -1);
+  const [first] = parts as readonly [Data, ...Data[]];
+  const last = parts.at(-1) ?? first;
+  // A trade that changes sides is closed, then opened.
+  return [signed(first, first.shares_before) + 0, signed(last, last.shares_after) + 0];
+}
+
+async function create(service: Service, rule: object): Promise<void> {
+  const response = await fetch(`${service.ready.url}/v2/alerts`, {
+    method: 'POST',
+    headers: { 'X-Service-Key': service.ready.key, 'Content-Type': 'application/json' },
+    body: JSON.stringify({ name: 'positions', rule, confirm: true }),
+  });
+  expect(response.status).toBe(201);
+}
+
+async function eventsOf(service: Service): Promise<AlertEvent[]> {
+  const all: AlertEvent[] = [];
+  for (let cursor = ''; ; ) {
+    const more = cursor === '' ? '' : `&cursor=${cursor}`;
+    const page = await service.get<{ events: AlertEvent[]; next_cursor: string }>(
+      `/v2/alerts/events?limit=500${more}`,
+    );
+    all.push(...page.events);
+    if (page.events.length < 500) return all;
+    cursor = page.next_cursor;
+  }
+}
+
+/** Of each transaction, trader and market: net shares before the first and after the last fill. */
+async function bookedOf(
+  service: Service,
+  traders: readonly string[],
+): Promise<Map<string, Booked>> {
+  const list = traders.map((one) => `unhex('${one.slice(2)}')`).join(', ');
+  const rows = await service.query<Booked>(`
+    SELECT concat('0x', lower(hex(tx_hash))) AS tx, concat('0x', lower(hex(trader))) AS trader,
+      concat('0x', lower(hex(condition_id))) AS market, toUInt32(any(block_number)) AS block,
+      toString(argMin(position_before, (log_index, rank))) AS before,
+      toString(argMax(if(position_outcome = 0, position_shares, -position_shares), (log_index, rank))) AS after
+    FROM (SELECT * FROM bookings WHERE kind = 'fill' AND trader IN (${list}))
+    GROUP BY tx_hash, trader, condition_id`);
+  return new Map(rows.map((row) => [`${row.tx} ${row.trader} ${row.market}`, row]));
+}
