@@ -71,6 +71,28 @@ export function Scroll(props: { readonly label: string; readonly children: Compo
   );
 }
 
+/** Deletes something after a second click, on another button. */
+export function DeleteButton({ onDelete }: { readonly onDelete: () => void }) {
+  const [asking, setAsking] = useState(false);
+  if (!asking) {
+    return (
+      <button type="button" class="danger" onClick={() => setAsking(true)}>
+        Delete
+      </button>
+    );
+  }
+  return (
+    <>
+      <button type="button" class="danger" onClick={onDelete}>
+        Delete permanently
+      </button>
+      <button type="button" onClick={() => setAsking(false)}>
+        Keep
+      </button>
+    </>
+  );
+}
+
 /** A choice between a few values, as a row of segments. */
 export function Choice<Value extends string>(props: {
   readonly name: string;

@@ -12,6 +12,10 @@ const VIEWS = [
   ['Traders', 'open positions at their prices, PnL, every trade, results by market'],
   ['Tape', 'each match when it enters the mempool, seconds before its block, with filters'],
   ['Following', 'the traders and markets you choose, with alerts'],
+  [
+    'Alerts',
+    'events for your bot, Telegram, Discord or Slack, taken back if a match never settles',
+  ],
   ['API', 'all of this as JSON and CSV, and an event stream that resumes after a disconnect'],
 ] as const;
 
@@ -77,7 +81,7 @@ export function KeyPrompt({ why }: { readonly why?: string }) {
       {isPublic ? (
         <p class="hint">
           Without a key, the page runs as a <b>demo</b>: you can read everything, within the demo
-          limits, but you cannot create streams.{' '}
+          limits, but you cannot create streams or alerts.{' '}
           <button type="button" class="plain" onClick={continueWithout}>
             Continue without a key
           </button>

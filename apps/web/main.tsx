@@ -11,6 +11,7 @@ import { Home } from './home.tsx';
 import { canRead, key, openKey } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
 import { Leaderboard } from './leaderboard.tsx';
+import { ManagedAlerts } from './manage-alerts.tsx';
 import { Market } from './market.tsx';
 import { Markets } from './markets.tsx';
 import { openRoute, route } from './route.ts';
@@ -36,6 +37,7 @@ const COMPONENTS: Readonly<
   tape: Tape,
   following: Following,
   streams: Streams,
+  alerts: ManagedAlerts,
   account: Account,
   compare: Compare,
   trader: Trader,

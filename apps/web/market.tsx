@@ -1,6 +1,7 @@
 /** One market: its odds, price over time, matches as they happen, holders, winners and losers. */
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { AlertMe } from './alert-me.tsx';
 import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts';
 import { Choice, CopyButton, Skeleton } from './controls.tsx';
 import { Tile, Usdc } from './figures.tsx';
@@ -52,6 +53,9 @@ const KINDS = [
 const CANDLES_MAX = 250;
 /** The API's limit. */
 const DAYS_MAX = 1_500;
+
+const ALERT_MOVE = { points: 10, within_seconds: 600 };
+const ALERT_USDC = 1_000;
 
 const CONDITIONAL_TOKENS = '0x4d97dcd97ec945f40cf65f87097ace5ea0476045';
 
@@ -112,6 +116,7 @@ function Title({ market }: { readonly market: MarketObject }) {
         <h1>{question === '' ? 'Unlisted market' : question}</h1>
         <p class="sub">
           {market.id === 0 ? null : <Star kind="market" id={String(market.id)} name={question} />}
+          <MarketAlert market={market} />
           <InCode
             request={{
               path: `/v2/markets/${market.condition_id}`,
@@ -147,6 +152,22 @@ function Title({ market }: { readonly market: MarketObject }) {
         </p>
       )}
     </header>
+  );
+}
+
+function MarketAlert({ market }: { readonly market: MarketObject }) {
+  if (market.resolved_at !== '') return null;
+  const { condition_id, question } = market;
+  const name = question === '' ? 'Unlisted market' : question;
+  const markets = [condition_id];
+  return (
+    <AlertMe
+      suggestions={[
+        { title: 'Price moves', name, rule: { type: 'move', markets, ...ALERT_MOVE } },
+        { title: 'Large trades', name, rule: { type: 'match', markets, min_usdc: ALERT_USDC } },
+      ]}
+      names={new Map([[condition_id, name]])}
+    />
   );
 }
 

@@ -18,6 +18,13 @@ const LINKS = VIEWS.filter(({ name, key }) => key !== undefined && name !== 'hom
 const THEME_SIGNS = { auto: '◐', light: '☀', dark: '☾' } as const;
 
 export function Shell({ children }: { readonly children: ComponentChildren }) {
+  const views = useRef<HTMLElement>(null);
+  const { view } = route.value;
+  // On a phone, the navigation is wider than the screen.
+  useEffect(() => {
+    const current = views.current?.querySelector('[aria-current]');
+    current?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [view]);
   return (
     <>
       <a class="skip" href="#main">
@@ -33,7 +40,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           <img src={icon} alt="" width="22" height="22" />
           <span>Fillstream</span>
         </a>
-        <nav aria-label="Views">
+        <nav aria-label="Views" ref={views}>
           {LINKS.map(({ name, path, title }) => (
             <a key={name} href={path} aria-current={route.value.view === name ? 'page' : undefined}>
               {title}

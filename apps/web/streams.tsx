@@ -3,7 +3,7 @@ import { useRef, useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
 import { fillstream } from './client.ts';
-import { CopyButton, Skeleton } from './controls.tsx';
+import { CopyButton, DeleteButton, Skeleton } from './controls.tsx';
 import { Tile } from './figures.tsx';
 import { capital, count, shortAddress, span } from './format.ts';
 import { InCode } from './in-code.tsx';
@@ -12,7 +12,7 @@ import { KeyPrompt } from './key-prompt.tsx';
 import { query, setQuery } from './route.ts';
 import { SessionTables } from './sessions.tsx';
 import { FIRST_MATCHES, LiveTape } from './tape.tsx';
-import { Problem, useAnswer, useTicks } from './use-answer.tsx';
+import { Problem, useAction, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 4_000;
 const ENDED_SHOWN = 20;
@@ -175,16 +175,7 @@ const ENTRIES_SHOWN = 6;
 
 function StreamRow({ stream, onDone }: { readonly stream: Stream; readonly onDone: () => void }) {
   const [editing, setEditing] = useState(false);
-  const [asking, setAsking] = useState(false);
-  const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
-
-  function change(request: Promise<unknown>): void {
-    setProblem(undefined);
-    request.then(onDone, (error: unknown) => {
-      if (!(error instanceof FillstreamError)) throw error;
-      setProblem(error);
-    });
-  }
+  const { problem, run } = useAction(onDone);
 
   return (
     <li class="card stream">
@@ -211,29 +202,12 @@ function StreamRow({ stream, onDone }: { readonly stream: Stream; readonly onDon
         <button
           type="button"
           onClick={() =>
-            change(fillstream.value.updateStream(stream.id, { enabled: !stream.enabled }))
+            void run(fillstream.value.updateStream(stream.id, { enabled: !stream.enabled }))
           }
         >
           {stream.enabled ? 'Disable' : 'Enable'}
         </button>
-        {asking ? (
-          <>
-            <button
-              type="button"
-              class="danger"
-              onClick={() => change(fillstream.value.deleteStream(stream.id))}
-            >
-              Delete permanently
-            </button>
-            <button type="button" onClick={() => setAsking(false)}>
-              Keep
-            </button>
-          </>
-        ) : (
-          <button type="button" class="danger" onClick={() => setAsking(true)}>
-            Delete
-          </button>
-        )}
+        <DeleteButton onDelete={() => void run(fillstream.value.deleteStream(stream.id))} />
       </div>
       <p class="tags">
         <List name="traders" entries={stream.addresses.map(shortAddress)} />

@@ -5,6 +5,8 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { traderAddress } from '../client/index.ts';
+import { AlertMe } from './alert-me.tsx';
+import { matchRule } from './alert-rule.tsx';
 import { fillstream } from './client.ts';
 import { CopyButton } from './controls.tsx';
 import type { FeedFilter } from './feed-filter.ts';
@@ -68,6 +70,9 @@ export function Tape() {
   // Sent as typed; the server reports what is wrong.
   const filter: FeedFilter = Object.fromEntries(asked);
   const followed = (asked.get('traders') ?? '').split(',').map((text) => text.trim());
+  const title = chipsOf(settings, FILTERS)
+    .map(({ text }) => text)
+    .join(', ');
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
@@ -79,23 +84,30 @@ export function Tape() {
         controls={
           <>
             <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
+            <AlertMe
+              suggestions={[{ title: 'Matches', name: title, rule: matchRule(filter) }]}
+              refusal={alertRefusal(filter)}
+            />
             <InCode request={{ feed: filter }} />
           </>
         }
         below={
           <>
-            <TapePresets
-              names={FILTERS.map(({ name }) => name)}
-              title={chipsOf(settings, FILTERS)
-                .map(({ text }) => text)
-                .join(', ')}
-            />
+            <TapePresets names={FILTERS.map(({ name }) => name)} title={title} />
             <FilterFields settings={settings} filters={FILTERS} isOpen={isOpen} />
           </>
         }
       />
     </section>
   );
+}
+
+/** Why there can be no alert with these filters; undefined if there can. */
+function alertRefusal(filter: FeedFilter): string | undefined {
+  if (filter.min_shares !== undefined || filter.max_shares !== undefined) {
+    return 'Alerts cannot filter by shares';
+  }
+  return Object.keys(filter).length === 0 ? 'Choose a filter first' : undefined;
 }
 
 /** The feed of a filter. Names of traders become addresses in the URL, which starts a new tape. */

@@ -1,6 +1,7 @@
 /** One trader: profile and PnL, then positions, activity or performance. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { AlertMe } from './alert-me.tsx';
 import type { Trader as Answer, Positions, TraderV2, Window } from './answers.ts';
 import { Choice, CopyButton, Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Tile, Usdc, WinRate } from './figures.tsx';
@@ -105,6 +106,7 @@ function TraderOf({ address }: { readonly address: string }) {
           <h1>{nameOf(profile)}</h1>
           <p class="sub">
             <Star kind="trader" id={profile.address} name={profile.name} />
+            <TraderAlert address={profile.address.toLowerCase()} name={nameOf(profile)} />
             <a href={`/compare?traders=${profile.address.toLowerCase()}`}>Compare</a>
             <InCode
               request={{ path: `/v2/traders/${base}`, call: `trader(${JSON.stringify(address)})` }}
@@ -163,6 +165,15 @@ function TraderOf({ address }: { readonly address: string }) {
         </>
       )}
     </article>
+  );
+}
+
+function TraderAlert({ address, name }: { readonly address: string; readonly name: string }) {
+  return (
+    <AlertMe
+      suggestions={[{ title: 'Matches', name, rule: { type: 'match', traders: [address] } }]}
+      names={new Map([[address, name]])}
+    />
   );
 }
 

@@ -121,6 +121,29 @@ async function ask<Answer>(path: string, gone: AbortSignal, body?: string): Prom
   }
 }
 
+/** Runs requests that change something, and keeps the problem of the last one. */
+export function useAction(onDone?: () => void) {
+  const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
+  const [busy, setBusy] = useState(false);
+  /** Returns the response, or undefined if the request failed. */
+  async function run<Answer>(request: Promise<Answer>): Promise<Answer | undefined> {
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      const answer = await request;
+      onDone?.();
+      return answer;
+    } catch (error) {
+      if (!(error instanceof FillstreamError)) throw error;
+      setProblem(error);
+      return undefined;
+    } finally {
+      setBusy(false);
+    }
+  }
+  return { busy, problem, run };
+}
+
 /**
  * The successful responses of several paths, by path, and the problem of the first one whose last request failed. As with
  * `useAnswer`, a new `refresh` does not abort requests in flight. Responses of paths that are no longer listed are dropped.

@@ -22,6 +22,7 @@ const ROWS = [
   { name: 'tape', path: '/tape', title: 'Tape', key: 't' },
   { name: 'following', path: '/following', title: 'Following', key: 'f' },
   { name: 'streams', path: '/manage/streams', title: 'Streams', key: 'm', help: 'my streams' },
+  { name: 'alerts', path: '/manage/alerts', title: 'Alerts', key: 'a', help: 'my alerts' },
   { name: 'account', path: '/account', title: 'Account' },
   { name: 'compare', path: '/compare', title: 'Compare traders' },
   { name: 'trader', path: '/trader/:id' },

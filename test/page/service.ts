@@ -18,7 +18,7 @@ export default async function setup({ provide }: TestProject) {
   if (CHROMIUM === undefined) return console.warn(MISSING);
   const directory = temporaryDirectory();
   const { up, ready, env } = await startService(`${directory.path}/data`, {
-    ...{ args: ARGS, env: { PUBLIC_TIER: 'demo' } },
+    ...{ args: ARGS, env: { PUBLIC_TIER: 'demo', ALERT_NETWORKS: '127.0.0.0/8' } },
   });
   provide('place', { ready, env });
   return async () => {

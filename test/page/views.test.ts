@@ -31,6 +31,7 @@ const READY = {
   tape: 'tr[data-cursor]:nth-child(15)',
   following: '.followed tbody td.strong span',
   streams: '.quotas',
+  alerts: '.empty',
   account: '.quotas',
 };
 type View = keyof typeof READY;
@@ -147,7 +148,8 @@ async function pathOf(view: View): Promise<string> {
     case 'compare':
       return `/compare?traders=${(await stage.leaders()).join(',')}`;
     case 'streams':
-      return '/manage/streams';
+    case 'alerts':
+      return `/manage/${view}`;
     case 'markets':
       return '/markets?status=all';
     case 'leaderboard':

@@ -13,7 +13,7 @@ import { TestLedger } from '../support/publish-ledger.ts';
 
 const COMPRESSED_BYTES_MAX = 250 * 1024;
 const PATHS = [
-  ...['/', '/market/1002', '/markets/1002', '/tape', '/manage/streams'],
+  ...['/', '/market/1002', '/markets/1002', '/tape', '/manage/streams', '/manage/alerts'],
   ...['trader', 'traders'].map((name) => `/${name}/${addressOf(1)}`),
 ];
 
