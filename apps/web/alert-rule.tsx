@@ -11,6 +11,7 @@ const ENTRIES_SHOWN = 3;
 /** Names of markets take a request each. */
 const NAMED_MARKETS_MAX = 20;
 const NAMED_TRADERS_MAX = 50;
+const VERBS = { opened: 'opens', added: 'adds to', reduced: 'reduces', closed: 'closes' } as const;
 const NO_NAMES: Names = new Map();
 
 const LISTS = ['traders', 'markets', 'tags', 'series'] as const;
@@ -29,10 +30,14 @@ export function matchRule(filter: Readonly<Record<string, string | undefined>>):
   return { type: 'match', ...Object.fromEntries<string[] | number>([...lists, ...bounds]) };
 }
 
+function marketsOf(rule: AlertRule): readonly string[] {
+  return rule.type === 'price' ? [rule.market] : (rule.markets ?? []);
+}
+
 /** What must happen before an alert sends an event. */
 export function RuleSentence(props: { readonly rule: AlertRule; readonly names?: Names }) {
   const { rule, names = NO_NAMES } = props;
-  const { markets = [] } = rule;
+  const markets = marketsOf(rule);
   const tags = 'tags' in rule ? (rule.tags ?? []) : [];
   const where = (
     <>
@@ -81,6 +86,22 @@ export function RuleSentence(props: { readonly rule: AlertRule; readonly names?:
           <Entries ids={rule.traders} kind="trader" names={names} word="and" /> buy the same outcome
           of a market{where} within {spanInWords(rule.within_seconds * 1_000)}
           {bounds(rule.min_usdc, undefined, (usdc) => `${count(usdc)} USDC`, ', each for')}.
+        </>
+      );
+    case 'position':
+      return (
+        <>
+          <Entries ids={rule.traders} kind="trader" names={names} />{' '}
+          {rule.events.map((event) => VERBS[event]).join(', ')} a position{where}
+          {bounds(rule.min_usdc, undefined, (usdc) => `${count(usdc)} USDC`, ', for')}.
+        </>
+      );
+    case 'price':
+      return (
+        <>
+          The price of the {rule.outcome_index === 0 ? 'first' : 'second'} outcome of{' '}
+          <Entries ids={markets} kind="market" names={names} />{' '}
+          {rule.direction === 'above' ? 'rises to' : 'falls to'} {count(rule.level)}¢.
         </>
       );
     case 'move':
@@ -141,10 +162,7 @@ export function useNames(rules: readonly AlertRule[]): Names {
     rules.map((rule) => ('traders' in rule ? rule.traders : undefined)),
     NAMED_TRADERS_MAX,
   );
-  const markets = shown(
-    rules.map((rule) => rule.markets),
-    NAMED_MARKETS_MAX,
-  );
+  const markets = shown(rules.map(marketsOf), NAMED_MARKETS_MAX);
   const pathOf = (market: string) => `/v2/markets/${encodeURIComponent(market)}`;
   const traders = useAnswer<Traders>(addresses.length === 0 ? null : '/v2/traders/batch', {
     body: JSON.stringify({ addresses }),

@@ -171,11 +171,19 @@ function TraderOf({ address }: { readonly address: string }) {
 function TraderAlert({ address, name }: { readonly address: string; readonly name: string }) {
   return (
     <AlertMe
-      suggestions={[{ title: 'Matches', name, rule: { type: 'match', traders: [address] } }]}
+      suggestions={[
+        {
+          ...{ title: 'Positions', name },
+          rule: { type: 'position', traders: [address], events: [...POSITION_EVENTS] },
+        },
+        { title: 'Matches', name, rule: { type: 'match', traders: [address] } },
+      ]}
       names={new Map([[address, name]])}
     />
   );
 }
+
+const POSITION_EVENTS = ['opened', 'added', 'reduced', 'closed'] as const;
 
 /** Shows dashes while figures are loading. */
 function Figures(props: {

@@ -55,12 +55,14 @@ test('a webhook gets the test and the matches of an alert that a trader’s page
   await page.getByRole('dialog').getByRole('link', { name: 'Alerts' }).click();
   const [{ id } = { id: '' }] = await destinations();
   expect(await alerts()).toMatchObject([
-    { rule: { type: 'match', traders: [address] }, destinations: [id], enabled: true },
+    { rule: { type: 'position', traders: [address] }, destinations: [id], enabled: true },
   ]);
 
   // The trader trades all the time.
   const events = page.locator('.events tbody');
-  await expect.poll(async () => String(await events.allInnerTexts())).toMatch(/bought|sold/);
+  await expect
+    .poll(async () => String(await events.allInnerTexts()))
+    .toMatch(/opened|added to|reduced|closed/);
   await expect.poll(() => receiver.events().map(({ type }) => type)).toContain('match');
   const alert = page.locator('.stream', { hasText: 'A match of' });
   await alert.getByRole('button', { name: 'Pause' }).click();
