@@ -5,7 +5,7 @@ import { count, text } from '../../api/analytics/schemas.ts';
 import { TIERS } from '../../api/auth/tiers.ts';
 import type { Caller } from '../../api/http/caller.ts';
 import { type CallerContext, type Endpoint, endpoint, Page } from '../../api/http/endpoint.ts';
-import { invalid, quotaExceeded } from '../../api/http/errors.ts';
+import { invalid, quotaExceeded, unavailable } from '../../api/http/errors.ts';
 import { instant, integer, type MarketKey, parseMarketKey } from '../../api/http/parameters.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { parseValue } from '../../infra/nats/kv.ts';
@@ -33,8 +33,10 @@ export type AlertsCall = CallerContext & {
 
 const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
 const DAY_MS = 86_400_000;
+const PUBLISH_MS_MAX = 4_000;
 const EVENTS_DEFAULT = 100;
 const EVENTS_MAX = 500;
+const CURSOR_MAX = Number.MAX_SAFE_INTEGER - 1;
 
 /** Accepts any string, because an id that the account does not have is a 404, not a 400. */
 const AlertId = z.object({
@@ -151,14 +153,12 @@ const testAlert = endpoint({
     };
     const known = own.filter((one) => destinations.known(one)?.account === account);
     const message = { event, account, about: 'test', matches: [], destinations: known };
-    const patience = AbortSignal.timeout(PUBLISH_MS_MAX);
-    const either = signal === null ? patience : AbortSignal.any([signal, patience]);
-    await publishEvent(nats, { ...message, confirm: false }, either);
+    await withinReason(signal, (until) =>
+      publishEvent(nats, { ...message, confirm: false }, until),
+    );
     return event;
   },
 });
-
-const PUBLISH_MS_MAX = 4_000;
 
 const listEvents = endpoint({
   name: 'alertEvents',
@@ -168,7 +168,7 @@ const listEvents = endpoint({
 \`next_cursor\` is the \`Last-Event-ID\` with which it continues after this page.`,
   parameters: z.object({
     from: instant.optional().describe('only events sent at this time or later; default: a day ago'),
-    cursor: integer(1, Number.MAX_SAFE_INTEGER)
+    cursor: integer(1, CURSOR_MAX)
       .optional()
       .meta({ description: 'continues after this event; instead of `from`' }),
     limit: integer(1, EVENTS_MAX).default(EVENTS_DEFAULT).describe('maximum events per page'),
@@ -207,6 +207,20 @@ export const ALERT_ENDPOINTS: readonly Endpoint<AlertsCall>[] = [
   deleteAlert,
   testAlert,
 ];
+
+/** Stores something, unless the client leaves. Throws Problem 503 if NATS does not store it soon. */
+export async function withinReason(
+  signal: AbortSignal | null,
+  store: (until: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const patience = AbortSignal.timeout(PUBLISH_MS_MAX);
+  try {
+    await store(signal === null ? patience : AbortSignal.any([signal, patience]));
+  } catch (error) {
+    if (!patience.aborted) throw error;
+    throw unavailable('NATS cannot store the event now', error);
+  }
+}
 
 /** The same for each repetition of a request with an Idempotency-Key. */
 export function onceOf({ repeatable }: AlertsCall): string {

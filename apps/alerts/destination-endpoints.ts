@@ -6,7 +6,7 @@ import { type Endpoint, endpoint } from '../../api/http/endpoint.ts';
 import { invalid, Problem } from '../../api/http/errors.ts';
 import { integer } from '../../api/http/parameters.ts';
 import { removeQueue, waitingBySubject } from '../../infra/nats/work-queue.ts';
-import { type AlertsCall, onceOf } from './alert-endpoints.ts';
+import { type AlertsCall, onceOf, withinReason } from './alert-endpoints.ts';
 import { latestAttempts } from './deliver/attempts.ts';
 import {
   Destination,
@@ -32,7 +32,8 @@ const SECRET_EXAMPLE = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const ROTATION_HOURS_DEFAULT = 24;
 const ROTATION_HOURS_MAX = 168;
 const ATTEMPTS_DEFAULT = 50;
-const PUBLISH_MS_MAX = 4_000;
+/** That sign at once. */
+const SECRETS_MAX = 5;
 
 /** Accepts any string, because an id that the account does not have is a 404, not a 400. */
 const DestinationId = z.object({
@@ -211,15 +212,13 @@ secrets, so that the receiver can change at any time.`,
     const secret = secretFor(call);
     const until = new Date(Date.now() + overlap_hours * 3_600_000).toISOString();
     const record = await call.destinations.update(call.caller, id, ({ secrets }) => {
-      const [former] = secrets;
       // A repeated request has rotated it before.
-      if (former === undefined || former.secret === secret) return {};
-      return {
-        secrets: [
-          { secret, until: null },
-          { ...former, until },
-        ],
-      };
+      if (secrets.some((one) => one.secret === secret)) return {};
+      const now = Date.now();
+      const former = secrets
+        .filter((one) => one.until === null || Date.parse(one.until) > now)
+        .map((one) => (one.until === null ? { ...one, until } : one));
+      return { secrets: [{ secret, until: null }, ...former].slice(0, SECRETS_MAX) };
     });
     return { destination: await wire(call, record), secret };
   },
@@ -274,9 +273,8 @@ drops it.`,
       const detail = `no stored delivery of this destination has the event ${event_id.slice(0, 40)}`;
       throw new Problem({ error: 'not_found', detail });
     }
-    const patience = AbortSignal.timeout(PUBLISH_MS_MAX);
-    const either = signal === null ? patience : AbortSignal.any([signal, patience]);
-    await publishDelivery(nats, id, event, `${event.id} again ${onceOf(call)}`, either);
+    const once = `${event.id} again ${onceOf(call)}`;
+    await withinReason(signal, (until) => publishDelivery(nats, id, event, once, until));
     return event;
   },
 });

@@ -90,7 +90,7 @@ export const DestinationRecord = z.object({
   account: z.string(),
   name: z.string(),
   target: Target,
-  /** Signing secrets of a webhook, newest first. The second one also signs until its time. */
+  /** Signing secrets of a webhook, newest first. The former ones also sign until their time. */
   secrets: z.array(z.object({ secret: z.string(), until: z.iso.datetime().nullable() })),
   enabled: z.boolean(),
   disabledBecause: z.enum(DISABLED_REASONS).nullable(),

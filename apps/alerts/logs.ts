@@ -30,6 +30,8 @@ export const DELIVERIES_SUBJECTS = 'deliveries.>';
 
 /** Events can be read, and deliveries wait, for so long. */
 const KEPT_MS = 7 * 24 * 3_600_000;
+/** Of an account, and of a destination. */
+const KEPT_MAX = 100_000;
 /** Attempts of one destination that are shown. */
 export const ATTEMPTS_MAX = 200;
 
@@ -60,7 +62,8 @@ export function attemptsSubject(destination: string): string {
 }
 
 export async function ensureAlertStreams(nats: Nats, replicas: number): Promise<void> {
-  const kept = { maxAgeMs: KEPT_MS, replicas };
+  // No account may fill the disk of all.
+  const kept = { maxAgeMs: KEPT_MS, replicas, maxMessagesPerSubject: KEPT_MAX };
   await ensureDeduplicated(nats, { name: ALERTS_STREAM, subjects: ['alerts.>'], ...kept });
   await ensureWorkQueue(nats, {
     ...{ name: DELIVERIES_STREAM, subjects: [DELIVERIES_SUBJECTS] },
@@ -79,16 +82,15 @@ export async function publishEvent(
   signal: AbortSignal,
 ): Promise<number> {
   const { account, destinations, event } = message;
-  const [sequence] = await Promise.all([
-    persistently(signal, () =>
-      publishOnce(nats, ALERTS_STREAM, {
-        ...{ subject: alertsSubject(account), id: event.id, data: JSON.stringify(message) },
-      }),
-    ),
-    ...destinations.map((destination) =>
-      publishDelivery(nats, destination, event, event.id, signal),
-    ),
-  ]);
+  // First what a successor reads to take events back.
+  const sequence = await persistently(signal, () =>
+    publishOnce(nats, ALERTS_STREAM, {
+      ...{ subject: alertsSubject(account), id: event.id, data: JSON.stringify(message) },
+    }),
+  );
+  await Promise.all(
+    destinations.map((destination) => publishDelivery(nats, destination, event, event.id, signal)),
+  );
   return sequence;
 }
 

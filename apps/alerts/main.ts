@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { QUERY_MS_MAX, type Reading } from '../../api/analytics/query.ts';
 import { Problem } from '../../api/http/errors.ts';
 import { createSelect } from '../../infra/clickhouse.ts';
 import { AlertsConfig, readConfig } from '../../infra/config.ts';
@@ -12,6 +12,7 @@ import { createRegistry, serveMetricsOf } from '../../infra/metrics-server.ts';
 import { connectNats, NatsUnavailableError, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { StreamRewoundError } from '../../infra/nats/reader.ts';
+import { watchStates } from '../../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../../infra/process.ts';
 import { retry } from '../../infra/retry.ts';
 import { createStreams } from '../../ingest/streams.ts';
@@ -21,6 +22,7 @@ import { createSender } from './deliver/post.ts';
 import { evaluateFeed, type Pass } from './evaluate/evaluate.ts';
 import { Evaluator } from './evaluate/evaluator.ts';
 import { createLookups, load } from './evaluate/lookups.ts';
+import { followSettlements } from './evaluate/settlements.ts';
 import { LOOKUP_TYPES } from './evaluate/watchers.ts';
 import { ensureAlertStreams, LEASES_BUCKET, MESSAGES_BUCKET, MESSAGES_KEPT_MS } from './logs.ts';
 import { alertMetrics } from './metrics.ts';
@@ -47,14 +49,14 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const registry = createRegistry('alerts');
   const metrics = alertMetrics(registry);
   const sender = createSender({ allowedNetworks: config.ALERT_NETWORKS });
-  let wake = (_id: string): void => undefined;
+  let changed = (_id: string): void => undefined;
   const destinations = await openDestinations({
-    ...{ nats, logger, replicas, onChange: (id) => wake(id) },
+    ...{ nats, logger, replicas, onChange: (id) => changed(id) },
   });
   const evaluators = new Map<string, Evaluator>();
   const passes: readonly Pass[] = [
     { name: 'matches', has: (type) => !LOOKUP_TYPES.has(type) },
-    passWithLookups(config, logger, signal),
+    passWithLookups(config, logger),
   ];
   const alerts = await openAlerts({
     ...{ nats, logger, replicas },
@@ -66,7 +68,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     ...{ nats, logger, destinations, metrics, sender, messages },
     ...{ telegramUrl: config.TELEGRAM_URL, now: Date.now },
   });
-  wake = delivering.wake;
+  changed = delivering.changed;
   const failing = new Map<string, string>();
   const notReady = () => ({
     ...(nats.connected ? {} : { nats: 'not connected' }),
@@ -76,42 +78,61 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   report({ event: 'delivering' });
   logger.info({ event: 'delivering' }, 'delivering events of alerts');
 
-  async function evaluate(pass: (typeof passes)[number]): Promise<void> {
-    const lease = { kv: leases, keys: [pass.name], holder: leaseHolder('alerts'), logger, signal };
+  // One that is not known may be new; the API checks whose it is. The sweep removes what is stored for a deleted one.
+  const isDestination = (id: string, account: string) =>
+    (destinations.known(id)?.account ?? account) === account;
+  /** Runs `work` while this process holds the lease of that name, again and again until the process stops. */
+  async function whileLeader(
+    name: string,
+    work: (until: AbortSignal) => Promise<void>,
+  ): Promise<void> {
+    const lease = {
+      ...{ kv: leases, keys: [name], holder: leaseHolder('alerts'), logger, signal },
+      onTaken: () => void failing.delete(name),
+    };
     while (!signal.aborted) {
       try {
         await withLeases(lease, async ({ lost }) => {
-          // What another process sent in between is read from ALERTS.
-          const isOwn = (id: string, account: string) =>
-            destinations.known(id)?.account === account;
-          const lookups = createLookups();
-          const evaluator = new Evaluator(isOwn, lookups);
-          evaluators.set(pass.name, evaluator);
-          for (const alert of alerts.all()) evaluator.change(alert.id, ofPass(pass.has, alert));
-          const until = AbortSignal.any([signal, lost]);
-          failing.delete(pass.name);
-          await evaluateFeed({
-            ...{ pass, nats, logger, evaluator, lookups, metrics, replicas, signal: until },
-          });
+          failing.delete(name);
+          await work(AbortSignal.any([signal, lost]));
         });
       } catch (error) {
         if (signal.aborted) return;
-        // One pass must not stop the other, nor deliveries.
+        // One part must not stop the others, nor deliveries.
         const level = isTransient(error) ? 'warn' : 'error';
-        logger[level]({ err: error, pass: pass.name }, 'cannot evaluate the alerts now, retrying');
-        failing.set(pass.name, 'cannot be evaluated now; the log says why');
+        logger[level]({ err: error, pass: name }, 'cannot evaluate the alerts now, retrying');
+        failing.set(name, 'cannot be evaluated now; the log says why');
         await delay(REPEAT_MS, undefined, { signal }).catch(() => undefined);
       }
-      evaluators.delete(pass.name);
     }
   }
+  const evaluate = (pass: Pass) =>
+    whileLeader(pass.name, async (until) => {
+      // What another process sent in between is read from ALERTS.
+      const lookups = pass.load === undefined ? undefined : createLookups();
+      const evaluator = new Evaluator(isDestination, lookups);
+      evaluators.set(pass.name, evaluator);
+      for (const alert of alerts.all()) evaluator.change(alert.id, ofPass(pass.has, alert));
+      await evaluateFeed({
+        ...{ pass, nats, logger, evaluator, lookups, metrics, replicas, signal: until },
+      });
+    });
+  const states = watchStates(nats);
+  const settle = () =>
+    whileLeader('settlements', (until) =>
+      followSettlements({
+        ...{ nats, logger, reading: readingOf(config), states, isDestination, metrics, replicas },
+        ...{ alerts: () => alerts.all(), signal: until },
+      }),
+    );
   // A process that no longer sees changes of the buckets must end.
   await Promise.race([
-    Promise.all(passes.map(evaluate)),
+    Promise.all([...passes.map(evaluate), settle()]),
     ...[alerts.watching, destinations.watching],
   ]);
   await delivering.stop();
   sender.close();
+  states.close();
   await Promise.all([alerts.close(), destinations.close()]);
   await nats.close();
   await server?.close();
@@ -121,26 +142,31 @@ function isTransient(error: unknown): boolean {
   return (
     error instanceof NatsUnavailableError ||
     error instanceof LeaseLostError ||
-    error instanceof StreamRewoundError
+    error instanceof StreamRewoundError ||
+    (error instanceof Problem && error.status === 503)
   );
 }
 
 /** Rules that look up positions and prices wait for ClickHouse. The others must not. */
-function passWithLookups(config: AlertsConfig, logger: Logger, signal: AbortSignal): Pass {
-  const select = createSelect({
-    ...{ url: config.CLICKHOUSE_URL, database: config.CLICKHOUSE_DATABASE, name: 'alerts' },
-  });
-  const reading = { select, queryMsMax: QUERY_MS_MAX, signal: null };
-  const patiently = <T>(attempt: () => Promise<T>) =>
+function passWithLookups(config: AlertsConfig, logger: Logger): Pass {
+  const reading = readingOf(config);
+  const patiently = <T>(until: AbortSignal, attempt: () => Promise<T>) =>
     retry(attempt, {
-      signal,
+      signal: until,
       isRetryable: (error) => error instanceof Problem && error.status === 503,
       onRetry: (err) => logger.warn({ err }, 'cannot read ClickHouse, retrying'),
     });
   return {
     ...{ name: 'positions', has: (type) => LOOKUP_TYPES.has(type) },
-    load: (lookups, fromMs) => patiently(() => load(lookups, reading, fromMs)),
-    booked: (waiting) => patiently(() => waiting.booked(reading)),
+    load: (lookups, fromMs, until) => patiently(until, () => load(lookups, reading, fromMs)),
+    booked: (waiting, until) => patiently(until, () => waiting.booked(reading)),
+  };
+}
+
+function readingOf({ CLICKHOUSE_DATABASE: database, CLICKHOUSE_URL: url }: AlertsConfig): Reading {
+  return {
+    select: createSelect({ url, database, name: 'alerts' }),
+    ...{ queryMsMax: QUERY_MS_MAX, signal: null },
   };
 }
 

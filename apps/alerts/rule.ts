@@ -97,7 +97,7 @@ const OutcomeIndex = z
   .union([z.literal(0), z.literal(1)])
   .meta({ description: 'index of the outcome whose price counts', examples: [0] });
 
-const POSITION_EVENTS = ['opened', 'added', 'reduced', 'closed'] as const;
+const POSITION_EVENTS = ['opened', 'added', 'reduced', 'closed', 'settled'] as const;
 
 export const Rule = z.discriminatedUnion('type', [
   z
@@ -145,6 +145,10 @@ export const Rule = z.discriminatedUnion('type', [
         .meta({ description: 'what became of the position', examples: [['opened', 'closed']] }),
       markets: FILTER.markets,
       tags: FILTER.tags,
+      first: z
+        .boolean('must be true or false')
+        .default(false)
+        .meta({ description: 'only the trader’s first trade in a market', examples: [true] }),
       min_usdc: Usdc('minimum value of the event, USDC').optional(),
     })
     .meta({
@@ -166,6 +170,15 @@ export const Rule = z.discriminatedUnion('type', [
       }),
     })
     .meta({ id: 'PriceRule', description: 'the price of an outcome crosses a level' }),
+  z
+    .strictObject({
+      type: z.literal('resolution'),
+      markets: FILTER.markets,
+      tags: FILTER.tags,
+      series: FILTER.series,
+    })
+    .refine((rule) => !filtersNothing(feedFilter(rule)), 'must restrict something')
+    .meta({ id: 'ResolutionRule', description: 'a market is resolved, in a final block' }),
   z
     .strictObject({
       type: z.literal('move'),

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { createSession } from 'better-sse';
-import type { RequestHandler } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import { callerOf } from '../../api/http/caller.ts';
 import { invalid, Problem } from '../../api/http/errors.ts';
 import { type Nats, streamState } from '../../infra/nats/connection.ts';
@@ -31,31 +31,46 @@ export function alertsStream(nats: Nats): RequestHandler {
       const quota = { name: 'max_alert_streams', limit: STREAMS_MAX, used };
       throw new Problem({ error: 'quota_exceeded', detail, quota });
     }
+    // Before anything is awaited: the client may leave, and others may come.
+    open.set(account, used + 1);
+    const left = new AbortController();
+    response.once('close', () => left.abort());
+    try {
+      await send(request, response, { account, given, left: left.signal });
+    } finally {
+      const others = (open.get(account) ?? 1) - 1;
+      if (others === 0) open.delete(account);
+      else open.set(account, others);
+    }
+  };
+
+  async function send(
+    request: Request,
+    response: Response,
+    {
+      account,
+      given,
+      left,
+    }: { readonly account: string; readonly given: string; readonly left: AbortSignal },
+  ): Promise<void> {
     const { firstSequence, lastSequence } = await streamState(nats, ALERTS_STREAM);
     const isKnown = given !== '' && Number(given) <= lastSequence;
     const after = isKnown ? Number(given) : lastSequence;
     const isGap = given !== '' && (!isKnown || after + 1 < firstSequence);
-    open.set(account, used + 1);
-    const left = new AbortController();
-    response.once('close', () => {
-      left.abort();
-      const others = (open.get(account) ?? 1) - 1;
-      if (others === 0) open.delete(account);
-      else open.set(account, others);
-    });
+    if (left.aborted || response.destroyed) return;
     const session = await createSession(request, response, { keepAlive: HEARTBEAT_MS });
     if (isGap)
       session.push({ requested: Number(given), first_available: firstSequence }, 'gap', '');
     for await (const { data, sequence } of tail(nats, {
-      ...{ stream: ALERTS_STREAM, fromSequence: after + 1, signal: left.signal },
+      ...{ stream: ALERTS_STREAM, fromSequence: after + 1, signal: left },
       filterSubject: alertsSubject(account),
     })) {
       const message = parseValue(AlertMessage, data);
       if (message === undefined) continue;
       session.push(message.event, 'alert', String(sequence));
       if (!response.writableNeedDrain) continue;
-      const slow = AbortSignal.any([left.signal, AbortSignal.timeout(DRAIN_MS_MAX)]);
+      const slow = AbortSignal.any([left, AbortSignal.timeout(DRAIN_MS_MAX)]);
       await once(response, 'drain', { signal: slow }).catch(() => response.destroy());
     }
-  };
+  }
 }

@@ -278,7 +278,7 @@ export const PARAMETERS = {
   createAlert: {},
   alertEvents: {
     from: { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
-    cursor: { type: 'integer', minimum: 1, maximum: 9007199254740991 },
+    cursor: { type: 'integer', minimum: 1, maximum: 9007199254740990 },
     limit: { type: 'integer', minimum: 1, maximum: 500, default: 100 },
   },
   alert: {},

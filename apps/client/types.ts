@@ -2240,7 +2240,7 @@ export type Alert = {
   name: string;
 
   /** the rule as it was given, with markets as condition ids */
-  rule: MatchRule | GroupRule | PositionRule | PriceRule | MoveRule;
+  rule: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations: string[];
@@ -2318,13 +2318,16 @@ export type PositionRule = {
   traders: string[];
 
   /** what became of the position */
-  events: ('opened' | 'added' | 'reduced' | 'closed')[];
+  events: ('opened' | 'added' | 'reduced' | 'closed' | 'settled')[];
 
   /** only matches in these markets: ids, condition ids or slugs */
   markets?: string[];
 
   /** only matches in markets with one of these tags */
   tags?: string[];
+
+  /** only the trader’s first trade in a market */
+  first: boolean;
 
   /** minimum value of the event, USDC */
   min_usdc?: number;
@@ -2345,6 +2348,20 @@ export type PriceRule = {
 
   /** above: it rises to the level or above; below: it falls to it or below */
   direction: 'above' | 'below';
+};
+
+/** a market is resolved, in a final block */
+export type ResolutionRule = {
+  type: 'resolution';
+
+  /** only matches in these markets: ids, condition ids or slugs */
+  markets?: string[];
+
+  /** only matches in markets with one of these tags */
+  tags?: string[];
+
+  /** only matches in markets of one of these series */
+  series?: string[];
 };
 
 /** the price of a market moves within a time */
@@ -2373,7 +2390,7 @@ export type CreateAlertBody = {
   name: string;
 
   /** what must happen */
-  rule: MatchRule | GroupRule | PositionRule | PriceRule | MoveRule;
+  rule: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations?: string[];
@@ -2387,7 +2404,7 @@ export type AlertEvent = {
   id: string;
 
   /** kind of the event */
-  type: 'match' | 'group' | 'position' | 'price' | 'move' | 'test';
+  type: 'match' | 'group' | 'position' | 'price' | 'move' | 'resolution' | 'test';
 
   /** pending: seen in the mempool; final: in a final block when first seen; confirmed: a pending one became final; retracted: a pending one never happened; restored: a retracted one did happen */
   state: 'pending' | 'final' | 'confirmed' | 'retracted' | 'restored';
@@ -2424,7 +2441,7 @@ export type UpdateAlertBody = {
   name?: string;
 
   /** what must happen */
-  rule?: MatchRule | GroupRule | PositionRule | PriceRule | MoveRule;
+  rule?: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations?: string[];
@@ -3153,7 +3170,7 @@ export type AlertEventsQuery = {
   /** only events sent at this time or later; default: a day ago */
   from?: string | undefined;
 
-  /** continues after this event; instead of `from`; 1 to 9007199254740991 */
+  /** continues after this event; instead of `from`; 1 to 9007199254740990 */
   cursor?: number | undefined;
 
   /** maximum events per page; 1 to 500; default: 100 */

@@ -11,7 +11,13 @@ const ENTRIES_SHOWN = 3;
 /** Names of markets take a request each. */
 const NAMED_MARKETS_MAX = 20;
 const NAMED_TRADERS_MAX = 50;
-const VERBS = { opened: 'opens', added: 'adds to', reduced: 'reduces', closed: 'closes' } as const;
+const VERBS = {
+  opened: 'opens',
+  added: 'adds to',
+  reduced: 'reduces',
+  closed: 'closes',
+  settled: 'is paid for',
+} as const;
 const NO_NAMES: Names = new Map();
 
 const LISTS = ['traders', 'markets', 'tags', 'series'] as const;
@@ -93,6 +99,7 @@ export function RuleSentence(props: { readonly rule: AlertRule; readonly names?:
         <>
           <Entries ids={rule.traders} kind="trader" names={names} />{' '}
           {rule.events.map((event) => VERBS[event]).join(', ')} a position{where}
+          {rule.first ? ' for the first time' : ''}
           {bounds(rule.min_usdc, undefined, (usdc) => `${count(usdc)} USDC`, ', for')}.
         </>
       );
@@ -104,6 +111,8 @@ export function RuleSentence(props: { readonly rule: AlertRule; readonly names?:
           {rule.direction === 'above' ? 'rises to' : 'falls to'} {count(rule.level)}¢.
         </>
       );
+    case 'resolution':
+      return <>A market is resolved{where}.</>;
     case 'move':
       return (
         <>

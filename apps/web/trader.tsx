@@ -174,7 +174,12 @@ function TraderAlert({ address, name }: { readonly address: string; readonly nam
       suggestions={[
         {
           ...{ title: 'Positions', name },
-          rule: { type: 'position', traders: [address], events: [...POSITION_EVENTS] },
+          rule: {
+            type: 'position',
+            traders: [address],
+            events: [...POSITION_EVENTS],
+            first: false,
+          },
         },
         { title: 'Matches', name, rule: { type: 'match', traders: [address] } },
       ]}
@@ -183,7 +188,7 @@ function TraderAlert({ address, name }: { readonly address: string; readonly nam
   );
 }
 
-const POSITION_EVENTS = ['opened', 'added', 'reduced', 'closed'] as const;
+const POSITION_EVENTS = ['opened', 'added', 'reduced', 'closed', 'settled'] as const;
 
 /** Shows dashes while figures are loading. */
 function Figures(props: {

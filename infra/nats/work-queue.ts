@@ -12,16 +12,19 @@ import {
   RetentionPolicy,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
-import { answered, type Nats } from './connection.ts';
+import { answered, type Nats, NatsUnavailableError } from './connection.ts';
 import { fetched } from './reader.ts';
 import { ensureStream, type StreamSpec } from './streams.ts';
 
-const ACK_WAIT_MS = 20_000;
+/** Longer than any attempt, with its waiting. */
+const ACK_WAIT_MS = 40_000;
 /** How long a request for work stays open; the library's minimum is 1 s. */
 const FETCH_MS = 5_000;
 /** Within this time, a message with an id that was stored before is dropped, also when its work is done. */
 const DUPLICATE_WINDOW_MS = 600_000;
 const PUBLISH_MS_MAX = 2_000;
+/** The same id was published before, and the replicas have not agreed on it yet. */
+const STILL_STORING = 10158;
 
 export type Work = {
   readonly subject: string;
@@ -30,8 +33,8 @@ export type Work = {
   readonly attempt: number;
   /** When the message was stored, milliseconds since the epoch. */
   readonly storedAtMs: number;
-  /** Removes the message. Rejects with NatsUnavailableError if it is unknown whether the server heard of it. */
-  done(): Promise<void>;
+  /** Removes the message. If the server does not hear of it, the message is delivered again. */
+  done(): void;
   /** Delivers the message again after this time. */
   again(afterMs: number): void;
 };
@@ -61,8 +64,14 @@ export async function publishOnce(
     retries: 0,
     timeout: PUBLISH_MS_MAX,
   };
-  const ack = await answered(nats, stream, () => nats.js.publish(subject, data, options));
-  return ack.seq;
+  try {
+    const ack = await answered(nats, stream, () => nats.js.publish(subject, data, options));
+    // Without a quorum, nats-server 2.10 may acknowledge sequence 0 although nothing is stored.
+    if (ack.seq > 0) return ack.seq;
+  } catch (error) {
+    if (!(error instanceof JetStreamApiError) || error.code !== STILL_STORING) throw error;
+  }
+  throw new NatsUnavailableError(`${stream} has not stored a message yet`);
 }
 
 /** The consumer of a subject, which is created if necessary. At most `pendingMax` of its messages are delivered and not done. */
@@ -94,7 +103,7 @@ export async function* workFrom(
   signal: AbortSignal,
 ): AsyncGenerator<readonly Work[]> {
   for await (const batch of fetched(nats, consumer, count, FETCH_MS, signal)) {
-    yield batch.map((message) => workOf(nats, message));
+    yield batch.map(workOf);
   }
 }
 
@@ -139,14 +148,12 @@ export function onPublished(
   return () => subscription.unsubscribe();
 }
 
-function workOf(nats: Nats, message: JsMsg): Work {
+function workOf(message: JsMsg): Work {
   const { data, info, subject } = message;
   return {
     ...{ subject, data, attempt: info.deliveryCount },
     storedAtMs: Math.floor(info.timestampNanos / 1_000_000),
-    async done() {
-      await answered(nats, info.stream, () => message.ackAck());
-    },
+    done: () => message.ack(),
     again: (afterMs) => message.nak(afterMs),
   };
 }

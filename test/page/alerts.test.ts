@@ -63,8 +63,8 @@ test('a webhook gets the test and the matches of an alert that a trader’s page
   await expect
     .poll(async () => String(await events.allInnerTexts()))
     .toMatch(/opened|added to|reduced|closed/);
-  await expect.poll(() => receiver.events().map(({ type }) => type)).toContain('match');
-  const alert = page.locator('.stream', { hasText: 'A match of' });
+  await expect.poll(() => receiver.events().map(({ type }) => type)).toContain('position');
+  const alert = page.locator('.stream', { hasText: 'opens, adds to' });
   await alert.getByRole('button', { name: 'Pause' }).click();
   await expectText(alert.locator('.badge'), 'Paused');
   expect(await alerts()).toMatchObject([{ enabled: false }]);

@@ -2,7 +2,7 @@
  * Position alerts of fifty traders on the development chain against what was booked: every trade of theirs is found, with the
  * position before and after it.
  */
-import { expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AlertEvent } from '../../apps/alerts/event.ts';
 import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
 
@@ -18,20 +18,27 @@ type Booked = {
   readonly after: string;
 };
 
-test('a position alert finds every trade, with the position before and after it', async () => {
-  const { path: data, remove } = temporaryDirectory();
-  const service = await startService(data, {
-    args: ['--demo-rate', '20', '--history-days', '1'],
-  });
-  onTestFinished(async () => {
-    await service.up.stop();
-    remove();
-  });
+const { path: data, remove } = temporaryDirectory();
+let service: Service;
+beforeAll(async () => {
+  service = await startService(data, { args: ['--demo-rate', '20', '--history-days', '1'] });
+});
+afterAll(async () => {
+  await service?.up.stop();
+  remove();
+});
+
+async function busiest(): Promise<readonly string[]> {
   const { traders } = await service.get<{ traders: { profile: { address: string } }[] }>(
     `/v2/analytics/leaderboard?sort_by=volume&time_frame=30D&limit=${TRADERS}`,
   );
   const watched = traders.map(({ profile }) => profile.address.toLowerCase());
   expect(watched).toHaveLength(TRADERS);
+  return watched;
+}
+
+test('a position alert finds every trade, with the position before and after it', async () => {
+  const watched = await busiest();
   await create(service, { type: 'position', traders: watched });
   const events = await until(async () => {
     const all = await eventsOf(service);
@@ -64,6 +71,47 @@ test('a position alert finds every trade, with the position before and after it'
   );
 });
 
+test('alerts find every settled position of their traders, and every resolved market of their tags', async () => {
+  const watched = await busiest();
+  const settled = await create(service, {
+    ...{ type: 'position', traders: watched, events: ['settled'] },
+  });
+  const resolved = await create(service, { type: 'resolution', tags: ['crypto'] });
+  const [paid, results] = await until(async () => {
+    const all = await eventsOf(service);
+    const own = [settled, resolved].map((id) => all.filter(({ alert }) => alert.id === id));
+    const [first = [], second = []] = own;
+    return first.length >= 10 && second.length >= 3 ? ([first, second] as const) : undefined;
+  });
+  const list = watched.map((one) => `unhex('${one.slice(2)}')`).join(', ');
+  const rows = await service.query<Record<string, string>>(`
+    SELECT toString(block_number) AS block, concat(concat('0x', lower(hex(trader))), ' ',
+      concat('0x', lower(hex(condition_id))), ' ', toString(shares), ' ', toString(usdc)) AS about
+    FROM bookings WHERE kind = 'settlement' AND trader IN (${list})`);
+  const blocks = paid.map(({ data }) => Number(data.block_number));
+  const within = ({ block }: Record<string, string>) =>
+    Number(block) > Math.min(...blocks) && Number(block) < Math.max(...blocks);
+  const found = paid.map(({ data }) => {
+    const { market, shares_before, trader, value } = data as Data & { value: number };
+    return [trader.address, market.condition_id, shares_before, value].join(' ');
+  });
+  expect(rows.filter((row) => within(row) && !found.includes(row.about ?? ''))).toEqual([]);
+  const booked = rows.map(({ about }) => about);
+  expect(found.filter((one) => !booked.includes(one))).toEqual([]);
+  expect(new Set(found).size).toBe(found.length);
+  const conditions = results.map(({ data }) => (data as Data).market.condition_id);
+  const known = await service.query<Record<string, string>>(`
+    SELECT concat('0x', lower(hex(condition_id))) AS id, toString(payout_0) AS zero
+    FROM resolutions FINAL WHERE condition_id IN
+      (SELECT condition_id FROM markets WHERE has(tags, 'crypto'))`);
+  const payouts = new Map(known.map(({ id, zero }) => [id, zero]));
+  for (const { data } of results) {
+    const { market, payouts: paidOut } = data as Data & { payouts: number[] };
+    expect(payouts.get(market.condition_id)).toBe(String(paidOut[0]));
+  }
+  expect(new Set(conditions).size).toBe(conditions.length);
+});
+
 type Data = {
   readonly tx_hash: string;
   readonly trader: { readonly address: string };
@@ -83,13 +131,15 @@ function netOf(parts: readonly Data[]): readonly [number, number] {
   return [signed(first, first.shares_before) + 0, signed(last, last.shares_after) + 0];
 }
 
-async function create(service: Service, rule: object): Promise<void> {
+async function create(service: Service, rule: object): Promise<string> {
   const response = await fetch(`${service.ready.url}/v2/alerts`, {
     method: 'POST',
     headers: { 'X-Service-Key': service.ready.key, 'Content-Type': 'application/json' },
     body: JSON.stringify({ name: 'positions', rule, confirm: true }),
   });
-  expect(response.status).toBe(201);
+  const text = await response.text();
+  expect([response.status, text]).toEqual([201, text]);
+  return JSON.parse(text).id;
 }
 
 async function eventsOf(service: Service): Promise<AlertEvent[]> {

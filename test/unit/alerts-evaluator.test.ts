@@ -709,7 +709,29 @@ describe('what follows an event', () => {
     expect(new Set(messages.map(({ event }) => event.id)).size).toBe(2);
   });
 
-  test('the oldest open event: settled ones are gone, and voided ones after an hour', () => {
+  test('a group that was taken back is found again', () => {
+    const evaluator = evaluatorOf(alertOf(GROUP));
+    const run = played(evaluator);
+    run.play('pending a', 'pending b', 'reverted b');
+    expect(run.states()).toEqual(['pending', 'retracted']);
+    // Of another match.
+    const [found] = evaluator.match({ ...OF.b, sent: SENT }, 'c');
+    expect(found?.event.state).toBe('pending');
+    expect(found?.matches).toEqual(['c', 'a']);
+  });
+
+  test('the oldest open event is the one that ALERTS has first, whichever was acknowledged first', () => {
+    const evaluator = evaluatorOf(alertOf(MATCH));
+    const [a] = evaluator.match({ ...OF.a, sent: SENT }, 'a');
+    const [b] = evaluator.match({ ...OF.b, sent: SENT }, 'b');
+    if (a !== undefined && b !== undefined) {
+      evaluator.sent(b, 11);
+      evaluator.sent(a, 10);
+    }
+    expect(evaluator.open.oldest(OF.a.detectedAtMs)?.sequence).toBe(10);
+  });
+
+  test('the oldest open event: settled ones are gone, and all after three hours', () => {
     const evaluator = evaluatorOf(alertOf(MATCH));
     const run = played(evaluator);
     const oldest = (minutes: number) =>
@@ -718,7 +740,7 @@ describe('what follows an event', () => {
     run.play('pending a', 'pending b');
     expect(oldest(0)).toBe(1);
     run.play(`${NEVER} a`);
-    expect([oldest(59), oldest(61)]).toEqual([1, 2]);
+    expect([oldest(179), oldest(181)]).toEqual([1, undefined]);
     run.play('restored a', 'final b');
     expect([run.states().at(-1), oldest(0), evaluator.open.size]).toEqual([
       'retracted',

@@ -1,16 +1,22 @@
 /**
  * Delivers events to destinations. Each destination has a queue of its own on the server, and a loop while something waits in it.
- * Several processes may deliver: the server gives each message to one of them, and again if that one dies. What failed is tried again with growing pauses; a
- * destination that fails gets one event at a time, and is disabled after three days.
+ * Several processes may deliver: the server gives each message to one of them, and again if that one dies.
+ *
+ * What failed is tried again with growing pauses. A destination that fails gets one event at a time, with growing pauses of its own, so
+ * that few of its events wait for a later attempt when it works again. After three days it is disabled.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { isDeepStrictEqual } from 'node:util';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { AccountStore } from '../../../api/auth/account-store.ts';
+import { upTo } from '../../../infra/lru.ts';
 import { type Nats, NatsUnavailableError } from '../../../infra/nats/connection.ts';
 import { parseValue } from '../../../infra/nats/kv.ts';
 import {
   onPublished,
   queueOf,
+  removeQueue,
   type Work,
   waitingBySubject,
   workFrom,
@@ -24,17 +30,20 @@ import { storeAttempt } from './attempts.ts';
 import { type SendOptions, type Sent, sendEvent } from './send.ts';
 
 /** Events of one destination on their way at once, in each process. */
-const AT_ONCE = 8;
-/** Of one host, over all its destinations. */
+const AT_ONCE = 16;
+/** Of one account and host, over all its destinations. */
 const AT_ONCE_PER_HOST = 32;
 /** Shorter than the time after which the server gives the event to another process. */
 const SLOT_MS_MAX = 5_000;
 /** Events of one destination that are on their way or wait for another attempt. */
 const PENDING_MAX = 64;
+const HOSTS_MAX = 10_000;
 const SWEEP_MS = 5_000;
 const RETRY_MS = 1_000;
 const FIRST_PAUSE_MS = 5_000;
 const PAUSE_MS_MAX = 15 * 60_000;
+/** A destination that fails is tried at least so often. */
+const PROBE_MS_MAX = 5 * 60_000;
 const FAILING_MS_MAX = 3 * 24 * 3_600_000;
 /** On shutdown, attempts may end within this time. */
 const STOP_MS = 1_500;
@@ -49,8 +58,8 @@ export type DeliverOptions = SendOptions & {
 };
 
 export type Delivering = {
-  /** Something may wait for this destination. */
-  readonly wake: (id: string) => void;
+  /** A destination was created, changed or deleted. */
+  readonly changed: (id: string) => void;
   /** Resolves when nothing is on its way any more. */
   readonly stop: () => Promise<void>;
 };
@@ -61,8 +70,28 @@ export function startDelivering(options: DeliverOptions): Delivering {
   const { signal } = stopping;
   const cutting = new AbortController();
   const loops = new Map<string, Promise<void>>();
-  const failing = new Set<string>();
-  const hosts = new Map<string, Slots>();
+  /** What the owner set, by destination. */
+  const settings = new Map<string, string>();
+  /** Of destinations that fail. */
+  const pauses = new Map<string, AbortController>();
+  /** How often in a row a destination failed; attempts at the same time count once. */
+  const failures = new Map<string, number>();
+  const hosts = new LRUCache<string, Slots>(upTo(HOSTS_MAX));
+
+  /** The owner changed it. */
+  function changed(id: string): void {
+    const { enabled, target } = destinations.known(id) ?? {};
+    const setting = JSON.stringify([enabled, target]);
+    // The service itself notes since when one fails.
+    if (settings.get(id) !== setting) {
+      failures.delete(id);
+      metrics.failing.set(failures.size);
+      pauses.get(id)?.abort();
+    }
+    if (target === undefined) settings.delete(id);
+    else settings.set(id, setting);
+    wake(id);
+  }
 
   function wake(id: string): void {
     if (signal.aborted || loops.has(id) || destinations.known(id)?.enabled !== true) return;
@@ -84,10 +113,23 @@ export function startDelivering(options: DeliverOptions): Delivering {
     const running = new Set<Promise<void>>();
     try {
       while (!signal.aborted && destinations.known(id)?.enabled === true) {
-        const free = (failing.has(id) ? 1 : AT_ONCE) - running.size;
-        if (free <= 0) {
+        const failed = failures.get(id) ?? 0;
+        const free = (failed > 0 ? 1 : AT_ONCE) - running.size;
+        // Each request for work costs the server something.
+        if (free <= 0 || running.size > AT_ONCE / 2) {
           await Promise.race(running);
           continue;
+        }
+        if (failed > 1) {
+          const pause = new AbortController();
+          pauses.set(id, pause);
+          const either = AbortSignal.any([signal, pause.signal]);
+          const pauseMs = Math.min(
+            pauseAfter(failed - 1, NO_WISH, options.firstPauseMs),
+            PROBE_MS_MAX,
+          );
+          await delay(pauseMs, undefined, { signal: either }).catch(() => undefined);
+          pauses.delete(id);
         }
         let isIdle = true;
         for await (const batch of workFrom(nats, queue, free, signal)) {
@@ -134,20 +176,21 @@ export function startDelivering(options: DeliverOptions): Delivering {
   ): Promise<void> {
     const { id } = destination;
     const startMs = options.now();
+    const failedBefore = failures.get(id) ?? 0;
     const sent = await sendEvent(options, destination, event, cutting.signal);
     const isDelivered = sent.result === 'delivered';
     const pauseMs = isDelivered ? null : pauseAfter(work.attempt, sent, options.firstPauseMs);
-    if (pauseMs === null) await work.done();
+    if (pauseMs === null) work.done();
     else work.again(pauseMs);
     const endMs = options.now();
     metrics.attempts.labels(isDelivered ? 'delivered' : 'failed').inc();
     if (isDelivered) {
       metrics.latency.observe(Math.max(0, endMs - Date.parse(event.timestamp)) / 1_000);
-      failing.delete(id);
-    } else failing.add(id);
-    metrics.failing.set(failing.size);
+      failures.delete(id);
+    } else failures.set(id, failedBefore + 1);
+    metrics.failing.set(failures.size);
     const { response, status } = sent;
-    await storeAttempt(nats, id, {
+    void storeAttempt(nats, id, {
       ...{ event, attempt: work.attempt, atMs: startMs, tookMs: endMs - startMs },
       ...{ isDelivered, status, response },
       retryAtMs: pauseMs === null ? null : endMs + pauseMs,
@@ -156,21 +199,26 @@ export function startDelivering(options: DeliverOptions): Delivering {
   }
 
   /** Stores since when a destination fails, and disables it when it is gone or has failed for too long. */
-  async function keepState({ id }: DestinationRecord, sent: Sent, nowMs: number): Promise<void> {
+  async function keepState(used: DestinationRecord, sent: Sent, nowMs: number): Promise<void> {
+    const { id } = used;
     const known = destinations.known(id);
     if (known === undefined || !known.enabled) return;
     if (sent.result === 'delivered' && known.failingSince === null) return;
     if (sent.result === 'failed' && known.failingSince !== null && !isTooLong(known, nowMs)) return;
-    const changed = await destinations.change(id, (record) => stateAfter(record, sent, nowMs));
+    const changed = await destinations.change(id, (record) =>
+      // What it was repaired to is not what failed.
+      isDeepStrictEqual(record.target, used.target) ? stateAfter(record, sent, nowMs) : record,
+    );
     if (changed?.disabledBecause) {
       logger.warn({ id, because: changed.disabledBecause }, 'a destination was disabled');
     }
   }
 
-  function slotsOf({ target }: DestinationRecord): Slots {
+  function slotsOf({ account, target }: DestinationRecord): Slots {
     const host = target.kind === 'telegram' ? options.telegramUrl : new URL(target.url).host;
-    const slots = hosts.get(host) ?? createSlots(AT_ONCE_PER_HOST);
-    hosts.set(host, slots);
+    const key = `${account} ${host}`;
+    const slots = hosts.get(key) ?? createSlots(AT_ONCE_PER_HOST);
+    hosts.set(key, slots);
     return slots;
   }
 
@@ -180,9 +228,16 @@ export function startDelivering(options: DeliverOptions): Delivering {
       try {
         const waiting = await waitingBySubject(nats, DELIVERIES_STREAM, DELIVERIES_SUBJECTS);
         metrics.waiting.set([...waiting.values()].reduce((sum, count) => sum + count, 0));
-        for (const subject of waiting.keys()) wake(idOf(subject));
-      } catch (error) {
-        if (!(error instanceof NatsUnavailableError)) throw error;
+        for (const subject of waiting.keys()) {
+          const id = idOf(subject);
+          if (destinations.known(id) !== undefined) wake(id);
+          else if ((await destinations.change(id, (record) => record)) === undefined) {
+            // It was deleted while something was stored for it.
+            await removeQueue(nats, DELIVERIES_STREAM, { name: id, subject });
+          }
+        }
+      } catch (err) {
+        if (!(err instanceof NatsUnavailableError)) logger.error({ err }, 'the sweep failed');
       }
       await delay(SWEEP_MS, undefined, { signal }).catch(() => undefined);
     }
@@ -190,9 +245,8 @@ export function startDelivering(options: DeliverOptions): Delivering {
 
   const forget = onPublished(nats, DELIVERIES_SUBJECTS, (subject) => wake(idOf(subject)));
   const sweeping = sweep();
-  sweeping.catch((err: unknown) => logger.error({ err }, 'the sweep of deliveries stopped'));
   return {
-    wake,
+    changed,
     async stop() {
       forget();
       stopping.abort();
@@ -223,6 +277,8 @@ export function stateAfter(
 function isTooLong({ failingSince }: DestinationRecord, nowMs: number): boolean {
   return failingSince !== null && nowMs - Date.parse(failingSince) > FAILING_MS_MAX;
 }
+
+const NO_WISH = { retryAfterMs: undefined };
 
 /** 5 s, 15 s, 45 s … 15 min, a fifth more or less, or as long as the destination asks for. */
 export function pauseAfter(

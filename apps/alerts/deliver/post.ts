@@ -11,8 +11,6 @@ const TEXT_CHARACTERS_MAX = 1_024;
 
 const AGENT_OPTIONS = {
   keepAlive: true,
-  /** Per host. Requests above it wait, within their time limit. */
-  maxSockets: 8,
   maxFreeSockets: 64,
   /** Closes idle connections. */
   timeout: 15_000,

@@ -16,6 +16,11 @@ export type Sent = {
   readonly retryAfterMs: number | undefined;
 };
 
+const SHOWN: Sent = {
+  ...{ result: 'delivered', status: null, response: 'a later event about it is shown' },
+  retryAfterMs: undefined,
+};
+
 export type SendOptions = {
   readonly sender: Sender;
   /** Ids of the messages that messengers show, by destination and event. */
@@ -38,6 +43,9 @@ export async function sendEvent(
     const post = webhookPost(target.url, event, validSecrets(destination, now()), new Date(now()));
     return final(await attempted(sender, post, target.kind, signal));
   }
+  // What refers to it came first, and is shown.
+  const isOver = (await messages.get(`${id}.${event.id}.over`)) !== undefined;
+  if (isOver) return SHOWN;
   const earlierId = event.refers_to === null ? undefined : `${id}.${event.refers_to}`;
   const shown = earlierId === undefined ? undefined : await messages.get(earlierId);
   const earlier = shown === undefined ? undefined : new TextDecoder().decode(shown.value);
@@ -51,6 +59,9 @@ export async function sendEvent(
   let sent = await attempt(earlier);
   if (sent.result === 'edit_lost') sent = await attempt(undefined);
   if (message !== undefined) await messages.put(`${id}.${event.id}`, message);
+  if (sent.result === 'delivered' && earlierId !== undefined && earlier === undefined) {
+    await messages.put(`${earlierId}.over`, event.id);
+  }
   return final(sent);
 }
 
@@ -77,7 +88,8 @@ async function attempted(
   try {
     const reply = await sender(post, signal);
     onReply(reply);
-    return { ...outcomeOf(kind, reply), status: reply.status, response: reply.text };
+    const response = withoutSecrets(reply.text, post.url);
+    return { ...outcomeOf(kind, reply), status: reply.status, response };
   } catch (error) {
     signal.throwIfAborted();
     const isKnown = error instanceof NoAnswerError || error instanceof RefusedTargetError;
@@ -91,4 +103,12 @@ function reasonOf(error: Error): string {
   const { cause } = error;
   const code = cause instanceof Error && 'code' in cause ? ` (${String(cause.code)})` : '';
   return `${error.message}${error.message.includes('timeout') ? '' : code}`;
+}
+
+/** The reply without the path and query of the request, which can be secrets: some servers repeat them. */
+function withoutSecrets(text: string, url: string): string {
+  const { pathname, search } = new URL(url);
+  return [pathname, search]
+    .filter((part) => part.length > 1)
+    .reduce((rest, part) => rest.replaceAll(part, '…'), text);
 }

@@ -56,36 +56,35 @@ type Waiting = {
   readonly message: AlertMessage;
   readonly data: PositionData;
   readonly blockNumber: number;
-  /** Sequences of what said that it is final, in FEED, and of the pending event, in ALERTS. */
-  readonly feed: number;
+  /** Sequence of the pending event in ALERTS. */
   readonly alerts: number;
+  readonly sinceMs: number;
 };
 
 /** A statement has at most so many keys of each kind. */
 const AT_ONCE = 100;
+/** Afterwards, a confirmation is sent with what the pending event said. */
+const WAIT_MS_MAX = 600_000;
 
 export class Confirmations {
   readonly #waiting = new Set<Waiting>();
 
   /** Whether the confirmation has to wait; otherwise it can be sent as it is. */
-  add(message: AlertMessage, blockNumber: number, feed: number, alerts: number): boolean {
+  add(message: AlertMessage, blockNumber: number, alerts: number): boolean {
     const data = PositionData.safeParse(message.event.data);
     if (message.event.type !== 'position' || !data.success) return false;
-    this.#waiting.add({ message, data: data.data, blockNumber, feed, alerts });
+    const sinceMs = Date.now();
+    this.#waiting.add({ message, data: data.data, blockNumber, alerts, sinceMs });
     return true;
   }
 
-  /** The least sequences of what waits. */
-  get oldest(): { readonly feed: number; readonly alerts: number } | undefined {
+  /** The least sequence in ALERTS of what waits. */
+  get oldest(): number | undefined {
     if (this.#waiting.size === 0) return undefined;
-    const all = [...this.#waiting];
-    return {
-      feed: Math.min(...all.map(({ feed }) => feed)),
-      alerts: Math.min(...all.map(({ alerts }) => alerts)),
-    };
+    return Math.min(...[...this.#waiting].map(({ alerts }) => alerts));
   }
 
-  /** What is booked by now, corrected; call `sent` of each once it is stored. Throws Problem 503. */
+  /** What is booked by now, corrected, or has waited for too long; call `sent` of each once it is stored. Throws Problem 503. */
   async booked(reading: Reading) {
     const some = [...this.#waiting].slice(0, AT_ONCE);
     if (some.length === 0) return [];
@@ -102,7 +101,13 @@ export class Confirmations {
     });
     return some.flatMap((one) => {
       const message = corrected(one, rows);
-      return message === undefined ? [] : [{ message, sent: () => this.#waiting.delete(one) }];
+      const sent = () => this.#waiting.delete(one);
+      if (message !== undefined) return [{ message, sent }];
+      // Others get their turn.
+      this.#waiting.delete(one);
+      this.#waiting.add(one);
+      // The match is booked otherwise than it was shown, or the projector is far behind.
+      return Date.now() - one.sinceMs > WAIT_MS_MAX ? [{ message: one.message, sent }] : [];
     });
   }
 }

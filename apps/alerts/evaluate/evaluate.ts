@@ -14,12 +14,12 @@ import {
   storedSince,
   tailBatches,
 } from '../../../infra/nats/reader.ts';
-import { decodeFeedEvent, FEED_STREAM } from '../../../ingest/contract.ts';
+import { decodeFeedEvent, FEED_STREAM, type FeedSequel } from '../../../ingest/contract.ts';
 import { ALERTS_STREAM, AlertMessage, PROGRESS_BUCKET, publishEvent } from '../logs.ts';
 import type { AlertMetrics } from '../metrics.ts';
 import { Confirmations } from './confirmations.ts';
 import type { Evaluator } from './evaluator.ts';
-import type { Lookups } from './lookups.ts';
+import { clear, type Lookups } from './lookups.ts';
 
 const STORE_PROGRESS_MS = 1_000;
 const STORED_AT_ONCE = 500;
@@ -41,9 +41,12 @@ export type Pass = {
   /** Whether this pass evaluates rules of a type. */
   readonly has: (type: string) => boolean;
   /** Reads what the rules have to look up for matches that were detected at this time or later. Waits while it cannot. */
-  readonly load?: (lookups: Lookups, fromMs: number) => Promise<void>;
+  readonly load?: (lookups: Lookups, fromMs: number, until: AbortSignal) => Promise<void>;
   /** The confirmations whose matches are booked. Waits while it cannot read them. */
-  readonly booked?: (waiting: Confirmations) => ReturnType<Confirmations['booked']>;
+  readonly booked?: (
+    waiting: Confirmations,
+    until: AbortSignal,
+  ) => ReturnType<Confirmations['booked']>;
 };
 
 export type EvaluateOptions = {
@@ -51,8 +54,8 @@ export type EvaluateOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
   readonly evaluator: Evaluator;
-  /** Of the evaluator. */
-  readonly lookups: Lookups;
+  /** Of the evaluator, if its rules have any. */
+  readonly lookups: Lookups | undefined;
   readonly metrics: AlertMetrics;
   readonly replicas: number;
   readonly signal: AbortSignal;
@@ -60,10 +63,13 @@ export type EvaluateOptions = {
 
 /** Resolves when the signal aborts. Rejects with StreamRewoundError if FEED lost its end, and with errors that no retry mends. */
 export async function evaluateFeed(options: EvaluateOptions): Promise<void> {
-  const { evaluator, logger, metrics, nats, pass, signal } = options;
+  const { evaluator, logger, metrics, nats, pass } = options;
+  const ended = new AbortController();
+  const signal = AbortSignal.any([options.signal, ended.signal]);
   const bucket = await openKv(nats, PROGRESS_BUCKET, { replicas: options.replicas });
   const stored = await storedProgress(bucket, pass.name);
-  const { firstSequence, lastSequence } = await streamState(nats, FEED_STREAM);
+  const known = stored?.feed ?? 0;
+  const { firstSequence, lastSequence } = await streamState(nats, FEED_STREAM, known);
   // Without progress, alerts begin now. Beyond the end, FEED was lost.
   const isKnown = stored !== undefined && stored.feed <= lastSequence;
   const from = isKnown ? stored.feed : lastSequence;
@@ -71,22 +77,18 @@ export async function evaluateFeed(options: EvaluateOptions): Promise<void> {
   if (isKnown && from + 1 < firstSequence) {
     logger.error({ from, firstSequence }, 'FEED no longer holds events that were not evaluated');
   }
-  if (isKnown) await recollect(options, stored);
-  await remember(options, from);
-
   const confirmations = new Confirmations();
+  if (isKnown) await recollect(options, stored);
+  await remember(options, confirmations, from);
+
   let evaluated = from;
   let progress: Progress = { feed: from, alerts: stored?.alerts ?? 0 };
   let storedAtMs = 0;
   const store = async () => {
     const oldest = evaluator.open.oldest(Date.now());
     const alerts = oldest?.sequence ?? (await streamState(nats, ALERTS_STREAM)).lastSequence + 1;
-    const { oldest: waits = { feed: Number.POSITIVE_INFINITY, alerts } } = confirmations;
-    // A successor has to find what waits again.
-    progress = {
-      feed: Math.min(evaluated, waits.feed - 1),
-      alerts: Math.min(alerts, waits.alerts),
-    };
+    // A successor finds again what waits.
+    progress = { feed: evaluated, alerts: Math.min(alerts, confirmations.oldest ?? alerts) };
     await bucket.put(pass.name, JSON.stringify(progress));
     storedAtMs = Date.now();
   };
@@ -97,13 +99,19 @@ export async function evaluateFeed(options: EvaluateOptions): Promise<void> {
     for await (const batch of tailBatches(nats, {
       ...{ stream: FEED_STREAM, fromSequence: from + 1, signal },
     })) {
-      await evaluate(options, confirmations, batch);
+      await evaluate({ ...options, signal }, confirmations, batch);
       evaluated = batch.at(-1)?.sequence ?? evaluated;
       metrics.open.labels(pass.name).set(evaluator.open.size);
       if (Date.now() - storedAtMs >= STORE_PROGRESS_MS) await store();
     }
   }
-  await Promise.race([follow(), confirm(options, confirmations)]);
+  const parts = [follow(), confirm({ ...options, signal }, confirmations)];
+  try {
+    await Promise.race(parts);
+  } finally {
+    ended.abort();
+    await Promise.allSettled(parts);
+  }
 }
 
 /** Sends the confirmations whose matches are booked, until the signal aborts. */
@@ -112,7 +120,7 @@ async function confirm(
   waiting: Confirmations,
 ): Promise<void> {
   while (!signal.aborted) {
-    for (const { message, sent } of (await pass.booked?.(waiting)) ?? []) {
+    for (const { message, sent } of (await pass.booked?.(waiting, signal)) ?? []) {
       await publishEvent(nats, message, signal);
       metrics.events.labels(message.event.state).inc();
       sent();
@@ -133,9 +141,11 @@ async function recollect({ evaluator, nats, pass }: EvaluateOptions, { alerts }:
 
 /** Shows the rules the matches that they need to remember, and finds out what became of the events that were sent. */
 async function remember(
-  { evaluator, lookups, nats }: EvaluateOptions,
+  options: EvaluateOptions,
+  confirmations: Confirmations,
   through: number,
 ): Promise<void> {
+  const { evaluator, lookups, nats } = options;
   const oldest = evaluator.open.oldest(Date.now());
   const last = through === 0 ? undefined : await getMessage(nats, FEED_STREAM, through);
   const lastMs = last?.timestampMs ?? Date.now();
@@ -147,13 +157,29 @@ async function remember(
     if (message.sequence > through) return;
     const event = decodeFeedEvent(message.data);
     if (event.kind !== 'match') {
-      evaluator.sequel(event);
+      // What was sent about it is sent; a confirmation may have waited, and is sent once.
+      followed(options, confirmations, event);
       continue;
     }
     evaluator.prepare(event);
     evaluator.remember(event, message.messageId);
-    lookups.positions.clear();
+    if (lookups !== undefined) clear(lookups);
   }
+}
+
+/** What is sent now that it is known what became of a match. Some confirmations wait until it is booked. */
+function followed(
+  { evaluator, pass }: EvaluateOptions,
+  confirmations: Confirmations,
+  sequel: FeedSequel,
+): readonly AlertMessage[] {
+  const open = evaluator.open.ofMatch(sequel.matchId);
+  const messages = evaluator.sequel(sequel);
+  if (sequel.kind !== 'final' || pass.booked === undefined) return messages;
+  return messages.filter((message) => {
+    const first = open.find((one) => one.message.event.id === message.event.refers_to);
+    return !confirmations.add(message, sequel.blockNumber, first?.sequence ?? 0);
+  });
 }
 
 /** Resolves when everything that the alerts send about these events is stored. */
@@ -163,30 +189,25 @@ async function evaluate(
   batch: readonly StreamMessage[],
 ): Promise<void> {
   const { evaluator, lookups, metrics, nats, pass, signal } = options;
-  const events = batch.map(({ data, messageId, sequence }) => ({
-    ...{ event: decodeFeedEvent(data), messageId, sequence },
-  }));
+  const events = batch.map(({ data, messageId }) => ({ event: decodeFeedEvent(data), messageId }));
   const matches = events.flatMap(({ event }) => (event.kind === 'match' ? [event] : []));
   for (const match of matches) evaluator.prepare(match);
   const [first] = matches;
-  if (first !== undefined) await pass.load?.(lookups, first.detectedAtMs);
+  if (first !== undefined && lookups !== undefined)
+    await pass.load?.(lookups, first.detectedAtMs, signal);
   let storing: Promise<void>[] = [];
-  for (const { event, messageId, sequence } of events) {
+  for (const { event, messageId } of events) {
     // What takes an event back is stored after it.
     if (event.kind !== 'match' || storing.length > STORED_AT_ONCE) {
       await Promise.all(storing);
       storing = [];
     }
-    const open = event.kind === 'final' ? evaluator.open.ofMatch(event.matchId) : [];
     const messages =
-      event.kind === 'match' ? evaluator.match(event, messageId) : evaluator.sequel(event);
+      event.kind === 'match'
+        ? evaluator.match(event, messageId)
+        : followed(options, confirmations, event);
     metrics.evaluated.inc();
     for (const message of messages) {
-      if (event.kind === 'final' && pass.booked !== undefined) {
-        const { blockNumber } = event;
-        const first = open.find((one) => one.message.event.id === message.event.refers_to);
-        if (confirmations.add(message, blockNumber, sequence, first?.sequence ?? 0)) continue;
-      }
       storing.push(
         publishEvent(nats, message, signal).then((stored) => {
           evaluator.sent(message, stored);
@@ -196,7 +217,7 @@ async function evaluate(
     }
   }
   await Promise.all(storing);
-  lookups.positions.clear();
+  if (lookups !== undefined) clear(lookups);
 }
 
 async function storedProgress(bucket: Kv, name: string): Promise<Progress | undefined> {

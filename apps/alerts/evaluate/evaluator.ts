@@ -15,7 +15,7 @@ import type { FeedMatch, FeedSequel } from '../../../ingest/contract.ts';
 import { type AlertEvent, type EventState, eventId, followUpId } from '../event.ts';
 import type { AlertMessage } from '../logs.ts';
 import type { AlertRecord } from '../rule.ts';
-import { createLookups, type Lookups } from './lookups.ts';
+import type { Lookups } from './lookups.ts';
 import { type Open, OpenEvents } from './open-events.ts';
 import type { Found, Watcher } from './watcher.ts';
 import { watcherOf } from './watchers.ts';
@@ -33,13 +33,10 @@ export class Evaluator {
   readonly #pending = new LRUCache<string, true>(upTo(PENDING_MAX));
   readonly #isDestination: (id: string, account: string) => boolean;
 
-  readonly #lookups: Lookups;
+  readonly #lookups: Lookups | undefined;
 
   /** `isDestination` says whether an account has this destination. */
-  constructor(
-    isDestination: (id: string, account: string) => boolean,
-    lookups: Lookups = createLookups(),
-  ) {
+  constructor(isDestination: (id: string, account: string) => boolean, lookups?: Lookups) {
     this.#isDestination = isDestination;
     this.#lookups = lookups;
   }
@@ -56,6 +53,8 @@ export class Evaluator {
     if (former !== undefined) this.#index.delete(former);
     this.#members.delete(id);
     if (alert?.enabled !== true) return;
+    // Nothing of it is in FEED.
+    if (alert.rule.type === 'resolution') return;
     const member = { alert, ...watcherOf(alert.rule, this.#lookups) };
     this.#members.set(id, member);
     this.#index.add(member);
@@ -81,7 +80,7 @@ export class Evaluator {
     this.#forEach(factsOf(match), ({ remember, see }) => {
       (remember ?? see)({ match, matchId });
     });
-    this.#lookups.positions.add(match, matchId);
+    this.#lookups?.positions.add(match, matchId);
   }
 
   /** What the alerts send about a match. Pass what was stored to `sent`. */
@@ -94,7 +93,7 @@ export class Evaluator {
         messages.push(this.#messageOf(member.alert, found, match, matchId));
       }
     });
-    this.#lookups.positions.add(match, matchId);
+    this.#lookups?.positions.add(match, matchId);
     return messages;
   }
 
@@ -104,7 +103,7 @@ export class Evaluator {
     this.#pending.delete(matchId);
     if (sequel.kind === 'void') {
       this.#forEach(factsOfSequel(sequel), ({ forget }) => forget(matchId));
-      this.#lookups.positions.forget(matchId);
+      this.#lookups?.positions.forget(matchId);
     }
     return this.open.ofMatch(matchId).flatMap((open) => this.#follow(open, sequel));
   }

@@ -18,3 +18,9 @@ export async function load(
   await positions.load(reading, fromMs);
   await prices.load(reading);
 }
+
+/** What was read was used. */
+export function clear({ positions, prices }: Lookups): void {
+  positions.clear();
+  prices.clear();
+}

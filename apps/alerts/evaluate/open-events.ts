@@ -14,13 +14,10 @@ export type Open = {
   readonly voided: Set<string>;
 };
 
-/** A match that was never mined may still be mined for so long. */
-const RESTORABLE_MS = 3_600_000;
-/** Ingest may never say what became of a match, and gives up after a day at most. */
-const UNSETTLED_MS_MAX = 48 * 3_600_000;
+/** Afterwards, nothing is taken back or restored. Ingest decides within PENDING_SECONDS_MAX, if at all. */
+const OPEN_MS_MAX = 3 * 3_600_000;
 
 export class OpenEvents {
-  /** In the order of ALERTS. */
   readonly #byId = new Map<string, Open>();
   readonly #byMatch = new Map<string, Set<Open>>();
 
@@ -47,14 +44,14 @@ export class OpenEvents {
     }
   }
 
-  /** Forgets what is too old to be decided, and returns the oldest of the others. */
+  /** Forgets what is too old to be decided, and returns the one of the others that ALERTS has first. */
   oldest(nowMs: number): Open | undefined {
+    let oldest: Open | undefined;
     for (const open of this.#byId.values()) {
-      const ageMs = nowMs - Date.parse(open.message.event.timestamp);
-      if (ageMs < (open.voided.size === 0 ? UNSETTLED_MS_MAX : RESTORABLE_MS)) return open;
-      this.delete(open);
+      if (Date.parse(open.message.event.timestamp) < nowMs - OPEN_MS_MAX) this.delete(open);
+      else if (open.sequence < (oldest?.sequence ?? Number.POSITIVE_INFINITY)) oldest = open;
     }
-    return undefined;
+    return oldest;
   }
 
   get size(): number {

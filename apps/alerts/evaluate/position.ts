@@ -13,9 +13,14 @@ type Traded = Pick<FeedFill, 'outcomeIndex' | 'shares' | 'usdc'>;
 type PositionEvent = RuleOf<'position'>['events'][number];
 
 /** A part of a trade: what it does to the position, in net micro-shares of outcome 0. */
-type Change = { readonly event: PositionEvent; readonly before: bigint; readonly after: bigint };
+type Change = {
+  readonly event: keyof typeof VERBS;
+  readonly before: bigint;
+  readonly after: bigint;
+};
 
-const VERBS: Readonly<Record<PositionEvent, string>> = {
+/** Settlements are found elsewhere. */
+const VERBS: Readonly<Record<Exclude<PositionEvent, 'settled'>, string>> = {
   opened: 'opened',
   added: 'added to',
   reduced: 'reduced',
@@ -46,14 +51,15 @@ export function positionWatcher(rule: RuleOf<'position'>, positions: PositionBoo
         if (trader === undefined) continue;
         const before = positions.before(address, match);
         const after = fills.reduce((net, fill) => net + netOf(fill), before);
-        for (const change of changesOf(before, after)) {
+        if (rule.first && !positions.isFirst(address, match)) continue;
+        for (const [part, change] of changesOf(before, after).entries()) {
           const value = tradedValue(change, fills);
           if (!events.has(change.event) || value < least) continue;
           const others = positions.others(address, match);
           const about = { trader: traderData(trader), market: marketData(match), others };
           const { data, text } = describe(change, fills, about);
           found.push({
-            ...{ about: `${matchId} ${address} ${change.event}`, text, earlier: [] },
+            ...{ about: `${matchId} ${address} ${part}`, text, earlier: [] },
             data: {
               ...data,
               ...{ tx_hash: match.txHash, match_id: matchId, taker: match.taker.trader.address },

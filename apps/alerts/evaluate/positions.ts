@@ -9,6 +9,7 @@ import { type Reading, read } from '../../../api/analytics/query.ts';
 import { boolean, hexText, int, rowOf, seconds } from '../../../api/analytics/rows.ts';
 import { Bytes } from '../../../infra/clickhouse.ts';
 import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
+import { inParts } from './parts.ts';
 import { Recent } from './recent.ts';
 import { fillsOf } from './watcher.ts';
 
@@ -16,6 +17,9 @@ import { fillsOf } from './watcher.ts';
 export const BOOKED_SECONDS_MAX = 600;
 const PORTFOLIO_MS_MAX = 60_000;
 const PORTFOLIOS_MAX = 2_000;
+/** More would make a parameter too long. */
+const AT_ONCE = 500;
+const PORTFOLIOS_AT_ONCE = 4;
 
 const AFTER = 'if(position_outcome = 0, position_shares, -position_shares)';
 
@@ -87,24 +91,30 @@ export class PositionBook {
     this.#booked = new Map();
     if (this.#wanted.size === 0) return;
     const all = [...this.#wanted.values()];
-    const traders = [...new Set(all.map(({ trader }) => trader))];
-    const conditions = [...new Set(all.map(({ conditionId }) => conditionId))];
     const since = Math.max(0, Math.floor(fromMs / 1_000) - BOOKED_SECONDS_MAX);
-    const rows = await read(reading, {
-      sql: SQL,
-      parameters: { traders: new Bytes(traders), conditions: new Bytes(conditions), since },
-      row: Row,
-    });
-    for (const { conditionId, trader, ...booking } of rows) {
-      const key = keyOf(trader, conditionId);
-      const others = this.#booked.get(key);
-      if (others === undefined) this.#booked.set(key, [booking]);
-      else others.push(booking);
-    }
-    for (const trader of traders) {
-      if (!this.#portfolios.has(trader)) {
-        this.#portfolios.set(trader, await readPortfolio(reading, trader));
+    for (const some of inParts(all, AT_ONCE)) {
+      const traders = new Bytes([...new Set(some.map(({ trader }) => trader))]);
+      const conditions = new Bytes([...new Set(some.map(({ conditionId }) => conditionId))]);
+      const parameters = { traders, conditions, since };
+      const rows = await read(reading, { sql: SQL, parameters, row: Row });
+      const keys = new Set(some.map(({ conditionId, trader }) => keyOf(trader, conditionId)));
+      for (const { conditionId, trader, ...booking } of rows) {
+        const key = keyOf(trader, conditionId);
+        // Those of another part have all of theirs there.
+        if (!keys.has(key)) continue;
+        const others = this.#booked.get(key);
+        if (others === undefined) this.#booked.set(key, [booking]);
+        else others.push(booking);
       }
+    }
+    const traders = new Set(all.map(({ trader }) => trader));
+    const unread = [...traders].filter((trader) => !this.#portfolios.has(trader));
+    for (const some of inParts(unread, PORTFOLIOS_AT_ONCE)) {
+      await Promise.all(
+        some.map(async (trader) => {
+          this.#portfolios.set(trader, await readPortfolio(reading, trader));
+        }),
+      );
     }
   }
 
@@ -127,6 +137,15 @@ export class PositionBook {
     return sum(
       until.at(-1)?.after ?? 0n,
       earlier.filter((one) => !booked.has(one.txHash)),
+    );
+  }
+
+  /** Whether the wallet never had shares of the market before a match. */
+  isFirst(trader: string, { conditionId, detectedAtMs, txHash }: FeedMatch): boolean {
+    const key = keyOf(trader, conditionId);
+    if (this.#traded.of(key, detectedAtMs).length > 0) return false;
+    return (this.#booked.get(key) ?? []).every(
+      (one) => one.txHash === txHash || one.at > detectedAtMs / 1_000,
     );
   }
 

@@ -31,7 +31,9 @@ export function priceWatcher(rule: RuleOf<'price'>, prices: PriceBook): Watcher 
   return {
     filter: feedFilter({ markets: [rule.market] }),
     memorySeconds: MEMORY_SECONDS,
-    prepare: (match) => prices.want(match),
+    prepare(match) {
+      if (latest.length === 0) prices.want(match);
+    },
     remember: ({ match, matchId }) => void see(match, matchId),
     forget(matchId) {
       latest = latest.filter((one) => one.matchId !== matchId);

@@ -30,9 +30,9 @@ export class PriceBook {
   readonly #prices = new Map<string, number>();
   readonly #wanted = new Map<string, number>();
 
-  /** `load` will read the price before this match, if none is known. */
+  /** `load` will read the price before this match. */
   want({ conditionId, detectedAtMs, pending }: FeedMatch): void {
-    if (this.#prices.has(conditionId) || this.#wanted.has(conditionId)) return;
+    if (this.#wanted.has(conditionId)) return;
     const at = Math.floor(detectedAtMs / 1_000);
     this.#wanted.set(conditionId, Math.max(0, pending ? at : at - BLOCK_SECONDS));
   }
@@ -52,5 +52,11 @@ export class PriceBook {
   /** Undefined if the market was never matched. */
   before(conditionId: string): number | undefined {
     return this.#prices.get(conditionId);
+  }
+
+  /** What was read was used; later, it would be old. */
+  clear(): void {
+    this.#wanted.clear();
+    this.#prices.clear();
   }
 }

@@ -7,6 +7,8 @@ const KEYS_MAX = 1_000;
 export class Recent<One extends Remembered> {
   readonly #spanMs: number;
   readonly #byKey = new Map<string, readonly One[]>();
+  /** The keys of each remembered match. */
+  readonly #keysOf = new Map<string, Set<string>>();
   #keysMax = KEYS_MAX;
 
   constructor(seconds: number) {
@@ -19,18 +21,35 @@ export class Recent<One extends Remembered> {
   }
 
   set(key: string, all: readonly One[], atMs: number): void {
+    const former = this.#byKey.get(key) ?? [];
+    const kept = new Set(all);
+    for (const one of former) if (!kept.has(one)) this.#leave(one.matchId, key);
     this.#byKey.set(key, all);
+    for (const { matchId } of all) {
+      const keys = this.#keysOf.get(matchId);
+      if (keys === undefined) this.#keysOf.set(matchId, new Set([key]));
+      else keys.add(key);
+    }
     if (this.#byKey.size <= this.#keysMax) return;
-    for (const other of this.#byKey.keys()) {
-      if (this.of(other, atMs).length === 0) this.#byKey.delete(other);
+    for (const [other, all] of this.#byKey) {
+      if (this.of(other, atMs).length > 0) continue;
+      for (const { matchId } of all) this.#leave(matchId, other);
+      this.#byKey.delete(other);
     }
     this.#keysMax = Math.max(KEYS_MAX, 2 * this.#byKey.size);
   }
 
   forget(matchId: string): void {
-    for (const [key, all] of this.#byKey) {
-      const left = all.filter((one) => one.matchId !== matchId);
-      if (left.length < all.length) this.#byKey.set(key, left);
+    for (const key of this.#keysOf.get(matchId) ?? []) {
+      const left = (this.#byKey.get(key) ?? []).filter((one) => one.matchId !== matchId);
+      this.#byKey.set(key, left);
     }
+    this.#keysOf.delete(matchId);
+  }
+
+  #leave(matchId: string, key: string): void {
+    const keys = this.#keysOf.get(matchId);
+    keys?.delete(key);
+    if (keys?.size === 0) this.#keysOf.delete(matchId);
   }
 }

@@ -11,7 +11,11 @@ import type { Watcher } from './watcher.ts';
 /** Kinds that need ClickHouse; a pass over FEED of their own evaluates them, so that the others never wait for it. */
 export const LOOKUP_TYPES: ReadonlySet<string> = new Set(['position', 'price']);
 
-export function watcherOf(rule: Rule, { positions, prices }: Lookups): Watcher {
+/** Kinds that follow from results in final blocks, which FEED does not have (settlements.ts). */
+export type FeedRule = Exclude<Rule, { type: 'resolution' }>;
+
+/** Without lookups, kinds that need them are refused. */
+export function watcherOf(rule: FeedRule, lookups: Lookups | undefined): Watcher {
   switch (rule.type) {
     case 'match':
       return matchWatcher(rule);
@@ -20,8 +24,13 @@ export function watcherOf(rule: Rule, { positions, prices }: Lookups): Watcher {
     case 'move':
       return moveWatcher(rule);
     case 'position':
-      return positionWatcher(rule, positions);
+      return positionWatcher(rule, needed(lookups).positions);
     case 'price':
-      return priceWatcher(rule, prices);
+      return priceWatcher(rule, needed(lookups).prices);
   }
+}
+
+function needed(lookups: Lookups | undefined): Lookups {
+  if (lookups === undefined) throw new Error('this pass has no lookups');
+  return lookups;
 }
