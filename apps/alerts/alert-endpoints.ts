@@ -236,7 +236,7 @@ async function resolved({ caller, conditionOf }: AlertsCall, rule: Rule): Promis
     return await conditionOf(key);
   };
   if (rule.type === 'price') return { ...rule, market: await conditionIdOf(rule.market) };
-  if (rule.markets === undefined) return rule;
+  if (rule.type === 'pnl' || rule.markets === undefined) return rule;
   const conditions = await Promise.all(rule.markets.map(conditionIdOf));
   return { ...rule, markets: [...new Set(conditions)] };
 }

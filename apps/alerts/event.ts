@@ -7,7 +7,16 @@ import { z } from 'zod';
 import { text } from '../../api/analytics/schemas.ts';
 
 /** `test` is sent on request. */
-const EVENT_TYPES = ['match', 'group', 'position', 'price', 'move', 'resolution', 'test'] as const;
+const EVENT_TYPES = [
+  'match',
+  'group',
+  'position',
+  'price',
+  'move',
+  'resolution',
+  'pnl',
+  'test',
+] as const;
 
 export const EVENT_STATES = ['pending', 'final', 'confirmed', 'retracted', 'restored'] as const;
 export type EventState = (typeof EVENT_STATES)[number];

@@ -22,6 +22,7 @@ import { createSender } from './deliver/post.ts';
 import { evaluateFeed, type Pass } from './evaluate/evaluate.ts';
 import { Evaluator } from './evaluate/evaluator.ts';
 import { createLookups, load } from './evaluate/lookups.ts';
+import { followPnl } from './evaluate/pnl.ts';
 import { followSettlements } from './evaluate/settlements.ts';
 import { LOOKUP_TYPES } from './evaluate/watchers.ts';
 import { ensureAlertStreams, LEASES_BUCKET, MESSAGES_BUCKET, MESSAGES_KEPT_MS } from './logs.ts';
@@ -118,16 +119,16 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
       });
     });
   const states = watchStates(nats);
+  const final = {
+    ...{ nats, logger, reading: readingOf(config), isDestination, metrics, replicas },
+    alerts: () => alerts.all(),
+  };
   const settle = () =>
-    whileLeader('settlements', (until) =>
-      followSettlements({
-        ...{ nats, logger, reading: readingOf(config), states, isDestination, metrics, replicas },
-        ...{ alerts: () => alerts.all(), signal: until },
-      }),
-    );
+    whileLeader('settlements', (until) => followSettlements({ ...final, states, signal: until }));
+  const watchPnl = () => whileLeader('pnl', (until) => followPnl({ ...final, signal: until }));
   // A process that no longer sees changes of the buckets must end.
   await Promise.race([
-    Promise.all([...passes.map(evaluate), settle()]),
+    Promise.all([...passes.map(evaluate), settle(), watchPnl()]),
     ...[alerts.watching, destinations.watching],
   ]);
   await delivering.stop();

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { text } from '../../api/analytics/schemas.ts';
+import { TIME_FRAME_NAMES } from '../../api/analytics/time-frames.ts';
 import { filtersNothing } from '../../api/feed/filter.ts';
 import { MARKETS_MAX } from '../../api/feed/parameters.ts';
 import { ADDRESS, inOrder, parseMarketKey } from '../../api/http/parameters.ts';
@@ -11,6 +12,7 @@ import { feedFilter } from './feed-filter.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const USDC_MAX = 1e9;
+const PNL_TRADERS_MAX = 100;
 const GROUP_SECONDS_MAX = 3_600;
 const DESTINATIONS_MAX = 10;
 
@@ -179,6 +181,32 @@ export const Rule = z.discriminatedUnion('type', [
     })
     .refine((rule) => !filtersNothing(feedFilter(rule)), 'must restrict something')
     .meta({ id: 'ResolutionRule', description: 'a market is resolved, in a final block' }),
+  z
+    .strictObject({
+      type: z.literal('pnl'),
+      traders: Traders.min(1, 'must not be empty')
+        .max(PNL_TRADERS_MAX, `must have at most ${PNL_TRADERS_MAX} entries`)
+        .meta({
+          description: 'the wallets whose realised PnL is watched',
+          examples: [EXAMPLE_TRADERS],
+        }),
+      window: z
+        .enum(TIME_FRAME_NAMES)
+        .meta({ description: 'of the bookings that count', examples: ['1D'] }),
+      level: z
+        .number()
+        .min(-USDC_MAX)
+        .max(USDC_MAX)
+        .meta({ description: 'the PnL, USDC; below 0: a loss', examples: [10_000] }),
+      direction: z.enum(['above', 'below']).meta({
+        description: 'above: it rises to the level or above; below: it falls to it or below',
+        examples: ['above'],
+      }),
+    })
+    .meta({
+      id: 'PnlRule',
+      description: 'the realised PnL of a trader in a window crosses a level',
+    }),
   z
     .strictObject({
       type: z.literal('move'),

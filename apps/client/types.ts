@@ -2240,7 +2240,7 @@ export type Alert = {
   name: string;
 
   /** the rule as it was given, with markets as condition ids */
-  rule: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | MoveRule;
+  rule: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | PnlRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations: string[];
@@ -2364,6 +2364,23 @@ export type ResolutionRule = {
   series?: string[];
 };
 
+/** the realised PnL of a trader in a window crosses a level */
+export type PnlRule = {
+  type: 'pnl';
+
+  /** the wallets whose realised PnL is watched */
+  traders: string[];
+
+  /** of the bookings that count */
+  window: '1H' | '4H' | '1D' | '3D' | '7D' | '30D';
+
+  /** the PnL, USDC; below 0: a loss */
+  level: number;
+
+  /** above: it rises to the level or above; below: it falls to it or below */
+  direction: 'above' | 'below';
+};
+
 /** the price of a market moves within a time */
 export type MoveRule = {
   type: 'move';
@@ -2390,7 +2407,7 @@ export type CreateAlertBody = {
   name: string;
 
   /** what must happen */
-  rule: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | MoveRule;
+  rule: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | PnlRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations?: string[];
@@ -2404,7 +2421,7 @@ export type AlertEvent = {
   id: string;
 
   /** kind of the event */
-  type: 'match' | 'group' | 'position' | 'price' | 'move' | 'resolution' | 'test';
+  type: 'match' | 'group' | 'position' | 'price' | 'move' | 'resolution' | 'pnl' | 'test';
 
   /** pending: seen in the mempool; final: in a final block when first seen; confirmed: a pending one became final; retracted: a pending one never happened; restored: a retracted one did happen */
   state: 'pending' | 'final' | 'confirmed' | 'retracted' | 'restored';
@@ -2441,7 +2458,7 @@ export type UpdateAlertBody = {
   name?: string;
 
   /** what must happen */
-  rule?: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | MoveRule;
+  rule?: MatchRule | GroupRule | PositionRule | PriceRule | ResolutionRule | PnlRule | MoveRule;
 
   /** ids of the destinations; without any, events are only in the event stream */
   destinations?: string[];

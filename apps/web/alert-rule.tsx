@@ -37,7 +37,8 @@ export function matchRule(filter: Readonly<Record<string, string | undefined>>):
 }
 
 function marketsOf(rule: AlertRule): readonly string[] {
-  return rule.type === 'price' ? [rule.market] : (rule.markets ?? []);
+  if (rule.type === 'price') return [rule.market];
+  return rule.type === 'pnl' ? [] : (rule.markets ?? []);
 }
 
 /** What must happen before an alert sends an event. */
@@ -113,6 +114,14 @@ export function RuleSentence(props: { readonly rule: AlertRule; readonly names?:
       );
     case 'resolution':
       return <>A market is resolved{where}.</>;
+    case 'pnl':
+      return (
+        <>
+          The realised PnL of <Entries ids={rule.traders} kind="trader" names={names} /> over{' '}
+          {rule.window} {rule.direction === 'above' ? 'rises to' : 'falls to'} {count(rule.level)}{' '}
+          USDC.
+        </>
+      );
     case 'move':
       return (
         <>

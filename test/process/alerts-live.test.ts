@@ -112,6 +112,35 @@ test('alerts find every settled position of their traders, and every resolved ma
   expect(new Set(conditions).size).toBe(conditions.length);
 });
 
+test('a trader whose PnL crosses a level is found', async () => {
+  const { traders } = await service.get<{
+    traders: { profile: { address: string }; total_pnl: number }[];
+  }>('/v2/analytics/leaderboard?sort_by=volume&time_frame=30D&limit=10');
+  const alerts = new Map<string, { readonly direction: string; readonly level: number }>();
+  for (const { profile, total_pnl } of traders) {
+    for (const [direction, by] of [
+      ['above', 0.01],
+      ['below', -0.01],
+    ] as const) {
+      const level = Math.round(total_pnl / 1e4 + by * 100) / 100;
+      const rule = { type: 'pnl', traders: [profile.address], window: '30D', level, direction };
+      alerts.set(await create(service, rule), { direction, level });
+    }
+  }
+  const events = await until(async () => {
+    const own = (await eventsOf(service)).filter(({ alert }) => alerts.has(alert.id));
+    return own.length > 0 ? own : undefined;
+  });
+  for (const { alert, data, state } of events) {
+    const { direction, level } = alerts.get(alert.id) ?? {};
+    const pnl = Number(data.pnl) / 1e6;
+    expect([state, direction === 'above' ? pnl >= Number(level) : pnl <= Number(level)]).toEqual([
+      'final',
+      true,
+    ]);
+  }
+});
+
 type Data = {
   readonly tx_hash: string;
   readonly trader: { readonly address: string };

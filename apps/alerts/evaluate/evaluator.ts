@@ -54,8 +54,9 @@ export class Evaluator {
     this.#members.delete(id);
     if (alert?.enabled !== true) return;
     // Nothing of it is in FEED.
-    if (alert.rule.type === 'resolution') return;
-    const member = { alert, ...watcherOf(alert.rule, this.#lookups) };
+    const { rule } = alert;
+    if (rule.type === 'resolution' || rule.type === 'pnl') return;
+    const member = { alert, ...watcherOf(rule, this.#lookups) };
     this.#members.set(id, member);
     this.#index.add(member);
   }

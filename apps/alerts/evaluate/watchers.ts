@@ -11,8 +11,8 @@ import type { Watcher } from './watcher.ts';
 /** Kinds that need ClickHouse; a pass over FEED of their own evaluates them, so that the others never wait for it. */
 export const LOOKUP_TYPES: ReadonlySet<string> = new Set(['position', 'price']);
 
-/** Kinds that follow from results in final blocks, which FEED does not have (settlements.ts). */
-export type FeedRule = Exclude<Rule, { type: 'resolution' }>;
+/** Not those that follow from final blocks alone (settlements.ts, pnl.ts). */
+export type FeedRule = Exclude<Rule, { type: 'resolution' | 'pnl' }>;
 
 /** Without lookups, kinds that need them are refused. */
 export function watcherOf(rule: FeedRule, lookups: Lookups | undefined): Watcher {
