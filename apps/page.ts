@@ -19,12 +19,20 @@ import { VIEWS } from './web/views.ts';
 
 const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';
+/** At the root, because a service worker only serves pages below its own path. */
+const WORKER = 'push-worker.js';
 
 /** Allows only this host, and no inline script or style. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   ...["script-src 'self'", "style-src 'self'", "font-src 'self'", "img-src 'self' data:"],
-  ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+  ...[
+    "connect-src 'self'",
+    "worker-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ],
 ].join('; ');
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -49,6 +57,8 @@ export type Page = {
   /** The document with placeholders, which `documentOf` fills in. */
   readonly template: string;
   readonly assets: ReadonlyMap<string, File>;
+  /** The service worker, which shows push notifications. */
+  readonly worker: File;
 };
 
 /** Facts about the service that the document passes to the page. */
@@ -85,7 +95,7 @@ export function pageMount(facts: PageFacts): Mount {
   const page = pageHandler(facts);
   return {
     ready: pageOnce,
-    files: { [`${ASSETS}:name`]: assetHandler },
+    files: { [`${ASSETS}:name`]: assetHandler, [`/${WORKER}`]: workerHandler },
     open: Object.fromEntries(VIEWS.map(({ path }) => [path, [asDocument, page]])),
     // The page shows the 404 itself.
     unknown: (request, response, next) =>
@@ -127,6 +137,14 @@ const assetHandler: RequestHandler = async (request, response) => {
   }
   response.set('Cache-Control', FOREVER);
   sendFile(response, file, codingFor(request));
+};
+
+/** Browsers look for a new version by its path, so it has no hash in its name. */
+const workerHandler: RequestHandler = async (request, response) => {
+  const { worker } = await pageOnce();
+  response.set('Cache-Control', 'no-cache').set('ETag', worker.etag);
+  if (request.fresh) response.status(304).end();
+  else sendFile(response, worker, codingFor(request));
 };
 
 function sendFile(response: Response, file: File, coding: 'br' | 'gzip' | undefined): void {
@@ -174,7 +192,8 @@ async function bundle(): Promise<Page> {
     .replaceAll('{{style}}', named('.css'))
     .replaceAll('{{font}}', named('.woff2'))
     .replaceAll('{{icon}}', named('.svg'));
-  return { template, assets };
+  const worker = await compressed(await readFile(join(WEB, WORKER)), '.js');
+  return { template, assets, worker };
 }
 
 async function compressed(plain: Buffer, extension: string): Promise<File> {

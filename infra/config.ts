@@ -153,6 +153,8 @@ export const AlertsConfig = z.object({
   ...StoresConfig.shape,
   ...AlertNetworks,
   TELEGRAM_URL: z.url({ protocol: /^https?$/ }).default('https://api.telegram.org'),
+  // Push services require one, but send nothing there. Apple's rejects localhost.
+  PUSH_CONTACT: z.url({ protocol: /^(https|mailto)$/ }).default('https://fillstream.example'),
 });
 export type AlertsConfig = z.infer<typeof AlertsConfig>;
 

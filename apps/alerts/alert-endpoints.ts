@@ -10,6 +10,7 @@ import { instant, integer, type MarketKey, parseMarketKey } from '../../api/http
 import type { Nats } from '../../infra/nats/connection.ts';
 import { parseValue } from '../../infra/nats/kv.ts';
 import { firstMessageAtOrAfter, readRange } from '../../infra/nats/reader.ts';
+import { PUSH_KEY_EXAMPLE } from './destination.ts';
 import { AlertEvent, eventId } from './event.ts';
 import { ALERTS_STREAM, AlertMessage, alertsSubject, publishEvent } from './logs.ts';
 import {
@@ -29,6 +30,8 @@ export type AlertsCall = CallerContext & {
   readonly destinations: DestinationStore;
   /** Rejects with Problem 404 for an unknown market. */
   readonly conditionOf: (market: MarketKey) => Promise<string>;
+  /** The public key with which push services recognise our requests. */
+  readonly pushKey: string;
 };
 
 const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
@@ -197,11 +200,26 @@ const listEvents = endpoint({
   },
 });
 
-/** In this order, because `/v2/alerts/events` is no id. */
+const readPushKey = endpoint({
+  name: 'pushKey',
+  path: '/v2/alerts/push_key',
+  summary: 'Key for push subscriptions',
+  description: `The public key (VAPID) that a browser needs to subscribe to push notifications, as \`applicationServerKey\`. The subscription is
+the target of a destination of kind \`push\`.`,
+  parameters: z.object({}),
+  answer: z.object({
+    public_key: text('public key of P-256, 65 bytes as base64url', PUSH_KEY_EXAMPLE),
+  }),
+  problems: [],
+  run: async ({ pushKey }: AlertsCall) => ({ public_key: pushKey }),
+});
+
+/** In this order, because `/v2/alerts/events` and `/v2/alerts/push_key` are no ids. */
 export const ALERT_ENDPOINTS: readonly Endpoint<AlertsCall>[] = [
   listAlerts,
   createAlert,
   listEvents,
+  readPushKey,
   readAlert,
   updateAlert,
   deleteAlert,

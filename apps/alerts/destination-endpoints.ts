@@ -16,14 +16,15 @@ import {
   newSecret,
   secretOf,
   type Target,
+  urlOf,
   wireDestination,
 } from './destination.ts';
 import { AlertEvent } from './event.ts';
 import { ATTEMPTS_MAX, DELIVERIES_STREAM, deliveriesSubject, publishDelivery } from './logs.ts';
 
 export type DestinationsCall = AlertsCall & {
-  /** Throws RefusedTargetError's message as Problem 400 if the URL may never be reached. */
-  readonly checkUrl: (url: string) => void;
+  /** Throws RefusedTargetError's message as Problem 400 about this member of the body if the URL may never be reached. */
+  readonly checkUrl: (url: string, member: string) => void;
 };
 
 const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
@@ -47,7 +48,7 @@ const Secret = z
   .nullable()
   .meta({
     description:
-      'signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for messengers',
+      'signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for other kinds',
     examples: [SECRET_EXAMPLE],
   });
 
@@ -297,7 +298,8 @@ async function wire({ nats }: DestinationsCall, record: DestinationRecord) {
 }
 
 function refuseTarget({ checkUrl }: DestinationsCall, target: Target): void {
-  if (target.kind !== 'telegram') checkUrl(target.url);
+  const url = urlOf(target);
+  if (url !== undefined) checkUrl(url, `target.${target.kind === 'push' ? 'endpoint' : 'url'}`);
 }
 
 /** A new secret; the same one for each repetition of a request with an Idempotency-Key. */

@@ -2,7 +2,7 @@
  * A destination: where events are sent. The request bodies, the stored record, and how it looks in responses, which never contain
  * a secret again.
  */
-import { randomBytes } from 'node:crypto';
+import { ECDH, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { count, text } from '../../api/analytics/schemas.ts';
 
@@ -17,6 +17,10 @@ const Name = z
   .min(1, 'must not be empty')
   .max(NAME_CHARACTERS_MAX, `must have at most ${NAME_CHARACTERS_MAX} characters`)
   .meta({ description: 'name of the destination', examples: ['my bot'] });
+
+/** The public key of the example in RFC 8291. */
+export const PUSH_KEY_EXAMPLE =
+  'BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4';
 
 /** The sender checks the address behind it, and whether http: is allowed. */
 const Url = (description: string, example: string) =>
@@ -52,6 +56,26 @@ export const Target = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('slack'),
     url: Url('secret: URL of an incoming webhook', 'https://hooks.slack.com/services/T0/B0/abc'),
+  }),
+  z.strictObject({
+    kind: z.literal('push'),
+    endpoint: Url(
+      'secret: endpoint of a push subscription of a browser',
+      'https://push.example/send/abc',
+    ),
+    keys: z
+      .strictObject({
+        p256dh: z
+          .string()
+          .regex(/^[A-Za-z0-9_-]{87}$/, 'must be 65 bytes as base64url')
+          .refine(isPublicKey, 'must be a public key of P-256')
+          .meta({ description: 'secret: public key', examples: [PUSH_KEY_EXAMPLE] }),
+        auth: z
+          .string()
+          .regex(/^[A-Za-z0-9_-]{22}$/, 'must be 16 bytes as base64url')
+          .meta({ description: 'secret: authentication', examples: ['BTBZMqHH6r4Tts7J_aSIgg'] }),
+      })
+      .meta({ description: 'keys of the subscription, which encrypt the events' }),
   }),
 ]);
 export type Target = z.infer<typeof Target>;
@@ -109,8 +133,9 @@ export const Destination = z
       format: 'uuid',
     }),
     name: Name,
-    kind: z.enum(['webhook', 'telegram', 'discord', 'slack']).meta({
-      description: 'webhook: signed POST requests; the others are messengers',
+    kind: z.enum(['webhook', 'telegram', 'discord', 'slack', 'push']).meta({
+      description:
+        'webhook: signed POST requests; push: notifications of a browser; the others are messengers',
       examples: ['webhook'],
     }),
     target: text('where events are sent, without secrets', 'https://bot.example/fillstream'),
@@ -149,12 +174,32 @@ export function wireDestination(
   };
 }
 
-/** What may be shown of a target: URLs of messengers are secrets, and so may be the query of a webhook. */
+/** The URL that the user chose; undefined if events go to a URL of the operator. */
+export function urlOf(target: Target): string | undefined {
+  if (target.kind === 'telegram') return undefined;
+  return target.kind === 'push' ? target.endpoint : target.url;
+}
+
+/**
+ * What may be shown of a target: URLs of messengers and push services are secrets, and so may be the query of a
+ * webhook.
+ */
 function shownTarget(target: Target): string {
   if (target.kind === 'telegram') return `chat ${target.chat_id}`;
+  if (target.kind === 'push') return new URL(target.endpoint).origin;
   const { origin, pathname, search } = new URL(target.url);
   if (target.kind !== 'webhook') return `${origin}/…`;
   return `${origin}${pathname}${search === '' ? '' : '?…'}`;
+}
+
+/** Whether the text is a point of P-256 in base64url. With any other key, nothing can be encrypted. */
+function isPublicKey(text: string): boolean {
+  try {
+    ECDH.convertKey(text, 'prime256v1', 'base64url');
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** A new signing secret. */

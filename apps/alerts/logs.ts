@@ -26,6 +26,9 @@ export const PROGRESS_BUCKET = 'alert_progress';
 export const MESSAGES_BUCKET = 'alert_messages';
 export const MESSAGES_KEPT_MS = 7 * 24 * 3_600_000;
 
+/** The keys that sign requests to push services. */
+export const PUSH_BUCKET = 'alert_push';
+
 export const DELIVERIES_SUBJECTS = 'deliveries.>';
 
 /** Events can be read, and deliveries wait, for so long. */

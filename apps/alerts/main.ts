@@ -27,6 +27,7 @@ import { followSettlements } from './evaluate/settlements.ts';
 import { LOOKUP_TYPES } from './evaluate/watchers.ts';
 import { ensureAlertStreams, LEASES_BUCKET, MESSAGES_BUCKET, MESSAGES_KEPT_MS } from './logs.ts';
 import { alertMetrics } from './metrics.ts';
+import { openPushKeys } from './push-keys.ts';
 import type { AlertRecord } from './rule.ts';
 import { openAlerts, openDestinations } from './stores.ts';
 
@@ -47,6 +48,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   await ensureAlertStreams(nats, replicas);
   const messages = await openKv(nats, MESSAGES_BUCKET, { ttlMs: MESSAGES_KEPT_MS, replicas });
   const leases = await openKv(nats, LEASES_BUCKET, { ttlMs: LEASE_TTL_MS, replicas });
+  const vapid = { subject: config.PUSH_CONTACT, ...(await openPushKeys(nats, replicas)) };
   const registry = createRegistry('alerts');
   const metrics = alertMetrics(registry);
   const sender = createSender({ allowedNetworks: config.ALERT_NETWORKS });
@@ -67,7 +69,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   });
   const delivering = startDelivering({
     ...{ nats, logger, destinations, metrics, sender, messages },
-    ...{ telegramUrl: config.TELEGRAM_URL, now: Date.now },
+    ...{ telegramUrl: config.TELEGRAM_URL, vapid, now: Date.now },
   });
   changed = delivering.changed;
   const failing = new Map<string, string>();

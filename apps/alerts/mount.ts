@@ -8,6 +8,7 @@ import { ALERT_ENDPOINTS } from './alert-endpoints.ts';
 import { createTargetGuard, RefusedTargetError } from './deliver/targets.ts';
 import { DESTINATION_ENDPOINTS } from './destination-endpoints.ts';
 import { ensureAlertStreams } from './logs.ts';
+import { openPushKeys } from './push-keys.ts';
 import { openAlerts, openDestinations } from './stores.ts';
 import { alertsStream } from './stream.ts';
 
@@ -27,12 +28,13 @@ export async function alertsMount({
   const alerts = await openAlerts({ nats, logger, replicas });
   const destinations = await openDestinations({ nats, logger, replicas });
   const guard = createTargetGuard(allowedNetworks);
-  const checkUrl = (url: string) => {
+  const { publicKey } = await openPushKeys(nats, replicas);
+  const checkUrl = (url: string, member: string) => {
     try {
       guard.checkedUrl(url);
     } catch (error) {
       if (!(error instanceof RefusedTargetError)) throw error;
-      throw invalid([{ path: 'target.url', message: error.message }]);
+      throw invalid([{ path: member, message: error.message }]);
     }
   };
   return {
@@ -43,7 +45,7 @@ export async function alertsMount({
     routes(app, { conditionOf, requireKey, untilRevoked }) {
       const notGet = refuseMethod('GET, HEAD');
       app.route('/v2/alerts/stream').get(requireKey, untilRevoked, alertsStream(nats)).all(notGet);
-      const shared = { nats, alerts, destinations, conditionOf, checkUrl };
+      const shared = { nats, alerts, destinations, conditionOf, checkUrl, pushKey: publicKey };
       serveEndpoints(app, ALERT_ENDPOINTS, shared, requireKey);
       serveEndpoints(app, DESTINATION_ENDPOINTS, shared, requireKey);
     },

@@ -47,6 +47,7 @@ import type {
   PnlLinesQuery,
   PositionEvents,
   PositionEventsQuery,
+  PushKey,
   RecentMatches,
   RecentMatchesQuery,
   RotateSecret,
@@ -642,6 +643,16 @@ export class Endpoints {
     options?: CallOptions,
   ): List<AlertEvents, AlertEvents['events'][number]> {
     return this.http.list('/v2/alerts/events', 'events', query, options);
+  }
+
+  /**
+   * `GET /v2/alerts/push_key`
+   *
+   * The public key (VAPID) that a browser needs to subscribe to push notifications, as `applicationServerKey`. The subscription is
+   * the target of a destination of kind `push`.
+   */
+  pushKey(options?: CallOptions): Promise<PushKey> {
+    return this.http.call('GET', '/v2/alerts/push_key', {}, options);
   }
 
   /**

@@ -281,6 +281,7 @@ export const PARAMETERS = {
     cursor: { type: 'integer', minimum: 1, maximum: 9007199254740990 },
     limit: { type: 'integer', minimum: 1, maximum: 500, default: 100 },
   },
+  pushKey: {},
   alert: {},
   updateAlert: {},
   deleteAlert: {},

@@ -2453,6 +2453,11 @@ export type AlertEvents = {
   next_cursor: string;
 };
 
+export type PushKey = {
+  /** public key of P-256, 65 bytes as base64url */
+  public_key: string;
+};
+
 export type UpdateAlertBody = {
   /** name of the alert */
   name?: string;
@@ -2482,8 +2487,8 @@ export type Destination = {
   /** name of the destination */
   name: string;
 
-  /** webhook: signed POST requests; the others are messengers */
-  kind: 'webhook' | 'telegram' | 'discord' | 'slack';
+  /** webhook: signed POST requests; push: notifications of a browser; the others are messengers */
+  kind: 'webhook' | 'telegram' | 'discord' | 'slack' | 'push';
 
   /** where events are sent, without secrets */
   target: string;
@@ -2546,13 +2551,28 @@ export type CreateDestinationBody = {
 
         /** secret: URL of an incoming webhook */
         url: string;
+      }
+    | {
+        kind: 'push';
+
+        /** secret: endpoint of a push subscription of a browser */
+        endpoint: string;
+
+        /** keys of the subscription, which encrypt the events */
+        keys: {
+          /** secret: public key */
+          p256dh: string;
+
+          /** secret: authentication */
+          auth: string;
+        };
       };
 };
 
 export type CreateDestination = {
   destination: Destination;
 
-  /** signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for messengers */
+  /** signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for other kinds */
   secret: string | null;
 };
 
@@ -2588,6 +2608,21 @@ export type UpdateDestinationBody = {
 
         /** secret: URL of an incoming webhook */
         url: string;
+      }
+    | {
+        kind: 'push';
+
+        /** secret: endpoint of a push subscription of a browser */
+        endpoint: string;
+
+        /** keys of the subscription, which encrypt the events */
+        keys: {
+          /** secret: public key */
+          p256dh: string;
+
+          /** secret: authentication */
+          auth: string;
+        };
       };
 
   /** false pauses deliveries, which wait for up to seven days; true continues */
@@ -2602,7 +2637,7 @@ export type DeleteDestination = {
 export type RotateSecret = {
   destination: Destination;
 
-  /** signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for messengers */
+  /** signing secret of a webhook, in the form of Standard Webhooks; shown only here; null for other kinds */
   secret: string | null;
 };
 

@@ -6,6 +6,7 @@ import { fillstream } from './client.ts';
 import { CopyButton, DeleteButton, SelectField } from './controls.tsx';
 import { Ago } from './figures.tsx';
 import { clock, count } from './format.ts';
+import { forgetDestination, keepDestination, pushObstacle, subscribe } from './push.ts';
 import { CardTable, type Column } from './table.tsx';
 import { Loaded, Problem, useAction, useAnswer } from './use-answer.tsx';
 
@@ -51,25 +52,51 @@ const KINDS: Readonly<
     help: 'In the settings of your Slack app, open Incoming Webhooks, add one to a channel and copy its URL.',
     fields: [{ name: 'url', label: 'Webhook URL', example: 'https://hooks.slack.com/services/…' }],
   },
+  push: {
+    title: 'Browser',
+    help: 'Notifications of this browser, also while the page is closed. They are encrypted, so the push service of the browser cannot read them.',
+    fields: [],
+  },
 };
+
+/** A browser can only subscribe itself. */
+const choiceOf = (kind: string, title: string) => (kind === 'push' ? 'This browser' : title);
 
 export function NewDestination({ onDone }: { readonly onDone: () => void }) {
   const [kind, setKind] = useState<Kind>('webhook');
   const [name, setName] = useState('');
   const [texts, setTexts] = useState<Readonly<Record<string, string>>>({});
   const [made, setMade] = useState<string | null>(null);
+  /** Why the browser did not subscribe. */
+  const [refusal, setRefusal] = useState('');
   const { busy, problem, run } = useAction(onDone);
   const { fields, help } = KINDS[kind];
+  const obstacle = kind === 'push' ? pushObstacle() : undefined;
+
+  async function create() {
+    const target =
+      kind === 'push'
+        ? await subscribe()
+        : Object.fromEntries(fields.map((one) => [one.name, texts[one.name]?.trim()]));
+    const body = { name, target: { kind, ...target } } as CreateDestinationBody;
+    const created = await fillstream.value.createDestination(body);
+    if (kind === 'push') keepDestination(created.destination.id);
+    return created;
+  }
 
   async function send(event: SubmitEvent): Promise<void> {
     event.preventDefault();
-    const target = Object.fromEntries(fields.map((one) => [one.name, texts[one.name]?.trim()]));
-    const body = { name, target: { kind, ...target } } as CreateDestinationBody;
-    const created = await run(fillstream.value.createDestination(body));
-    if (created === undefined) return;
-    setMade(created.secret);
-    setName('');
-    setTexts({});
+    setRefusal('');
+    try {
+      const created = await run(create());
+      if (created === undefined) return;
+      setMade(created.secret);
+      setName('');
+      setTexts({});
+    } catch (error) {
+      if (!(error instanceof DOMException)) throw error;
+      setRefusal(error.message);
+    }
   }
 
   return (
@@ -78,10 +105,11 @@ export function NewDestination({ onDone }: { readonly onDone: () => void }) {
         label="Kind"
         class="tall"
         value={kind}
-        choices={Object.entries(KINDS).map(([one, { title }]) => [one, title])}
+        choices={Object.entries(KINDS).map(([one, { title }]) => [one, choiceOf(one, title)])}
         onValue={(chosen) => {
           setKind(chosen as Kind);
           setTexts({});
+          setRefusal('');
         }}
       />
       <label class="field tall">
@@ -90,7 +118,7 @@ export function NewDestination({ onDone }: { readonly onDone: () => void }) {
           required
           maxLength={64}
           autocomplete="off"
-          placeholder="my bot"
+          placeholder={kind === 'push' ? 'my laptop' : 'my bot'}
           value={name}
           onInput={(event) => setName(event.currentTarget.value)}
         />
@@ -108,10 +136,17 @@ export function NewDestination({ onDone }: { readonly onDone: () => void }) {
           />
         </label>
       ))}
-      <button type="submit" class="primary" disabled={busy}>
-        Add destination
-      </button>
-      <p class="form-rest soft">{help}</p>
+      {obstacle === undefined ? (
+        <button type="submit" class="primary" disabled={busy}>
+          {kind === 'push' ? 'Add this browser' : 'Add destination'}
+        </button>
+      ) : null}
+      <p class="form-rest soft">{obstacle ?? help}</p>
+      {refusal === '' ? null : (
+        <p class="form-rest loss" role="alert">
+          The browser did not subscribe: {refusal}
+        </p>
+      )}
       {problem === undefined ? null : (
         <div class="form-rest">
           <Problem problem={problem} />
@@ -143,6 +178,11 @@ export function DestinationRow(props: {
   const [isOpen, setOpen] = useState(false);
   const [secret, setSecret] = useState<string | null>(null);
   const { busy, problem, run } = useAction(onDone);
+
+  async function remove(): Promise<void> {
+    if ((await run(fillstream.value.deleteDestination(id))) === undefined) return;
+    if (kind === 'push') await forgetDestination(id);
+  }
 
   async function rotate(): Promise<void> {
     const rotated = await run(fillstream.value.rotateSecret(id));
@@ -177,7 +217,7 @@ export function DestinationRow(props: {
             Rotate secret
           </button>
         ) : null}
-        <DeleteButton onDelete={() => void run(fillstream.value.deleteDestination(id))} />
+        <DeleteButton onDelete={() => void remove()} />
       </div>
       <p class="rule soft">
         {KINDS[kind].title}: {target}

@@ -65,6 +65,18 @@ describe('the page', () => {
     expect([unknown.status, unknown.body.error]).toEqual([404, 'not_found']);
   });
 
+  test('has a service worker for all its paths, which is always revalidated', async () => {
+    const first = await fetch(`${url}/push-worker.js`);
+    expect(first.status).toBe(200);
+    expect(first.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
+    expect(first.headers.get('cache-control')).toBe('no-cache');
+    const headers = {
+      'If-None-Match': first.headers.get('etag') ?? '',
+      'Cache-Control': 'max-age=0',
+    };
+    expect((await fetch(`${url}/push-worker.js`, { headers })).status).toBe(304);
+  });
+
   test('is below 250 KB in total, compressed', async () => {
     const page = await pageOnce();
     const document = await documentOf(page, {

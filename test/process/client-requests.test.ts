@@ -101,6 +101,7 @@ describe('an endpoint', () => {
       ...[counted.updateSubscription(stream.id, { tags: [] })],
       ...[counted.updateKey(made.id, { label: 'another' })],
       ...[counted.alerts(), counted.alert(alert.id), counted.alertEvents()],
+      ...[counted.pushKey()],
       ...[counted.updateAlert(alert.id, { enabled: false }), counted.destinations()],
       ...[counted.destination(destination.id), counted.deliveries(destination.id)],
       ...[counted.updateDestination(destination.id, { name: 'my bot' })],

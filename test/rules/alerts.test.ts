@@ -3,10 +3,13 @@ import { Webhook } from 'standardwebhooks';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { AlertEvent } from '../../apps/alerts/event.ts';
+import { openPushKeys } from '../../apps/alerts/push-keys.ts';
 import { startAlerts, startReceiver } from '../support/alerts-harness.ts';
 import { publish, publishFinal, publishSequel } from '../support/feed-harness.ts';
 import { forFile } from '../support/for-file.ts';
+import { newSubscription, signedClaims, startPushService } from '../support/push-service.ts';
 import { until } from '../support/service.ts';
+import { startNats } from '../support/stack.ts';
 import { address, fill, hash, match } from '../unit/feed-matches.ts';
 
 const service = forFile(startAlerts);
@@ -507,4 +510,71 @@ test('a repeated request with an Idempotency-Key does nothing again', async () =
   await until(async () => receiver.received[0]);
   const { body } = await call(key, 'GET', '/v2/alerts/events');
   expect(body.events.map((event: AlertEvent) => event.id)).toEqual([id]);
+});
+
+test('a browser gets an event and its retraction, which only its subscription can read', async () => {
+  const key = await service.newKey();
+  let status = 201;
+  using pushService = await startPushService(() => status);
+  const { received } = pushService;
+  const subscription = newSubscription(`${pushService.url}/send/of-a-browser`);
+  const { target } = subscription;
+  const { public_key } = (await call(key, 'GET', '/v2/alerts/push_key')).body;
+  const answer = await created(key, '/v2/destinations', { name: 'my laptop', target });
+  const { id } = answer.destination;
+  expect(answer.secret).toBe(null);
+  expect(answer.destination).toMatchObject({ kind: 'push', target: pushService.url });
+  const rule = { type: 'match', traders: [address(301)] };
+  const alert = await created(key, '/v2/alerts', { name: 'whales', rule, destinations: [id] });
+  await known(key, alert.id, pushService);
+  const wanted = pendingMatch(301);
+  await show(wanted);
+  await until(async () => received[1]);
+  await publishSequel(service.nats, wanted, { kind: 'void', reason: 'reverted' });
+  const [, first, second] = await until(async () => (received.length === 3 ? received : undefined));
+  const [event, retraction] = [first, second].map((one) => {
+    expect(signedClaims(one?.headers.authorization, public_key)?.aud).toBe(pushService.url);
+    return JSON.parse(subscription.read(one?.body ?? Buffer.alloc(0)));
+  });
+  expect(event).toMatchObject({ title: 'whales', state: 'pending', refers_to: null });
+  expect(event.text).toContain('trader-301 bought Yes');
+  expect(retraction).toMatchObject({ state: 'retracted', refers_to: event.id });
+  expect(first?.headers.topic).toBe(second?.headers.topic);
+
+  // The event must not replace its retraction, which may still wait at the push service.
+  const again = `/v2/destinations/${id}/deliveries/${event.id}`;
+  expect((await call(key, 'POST', again)).status).toBe(200);
+  const latest = async () =>
+    (await call(key, 'GET', `/v2/destinations/${id}/deliveries?limit=1`)).body.data[0];
+  await until(async () => (await latest()).response === 'a later event about it is shown');
+  expect(received).toHaveLength(3);
+
+  status = 404;
+  await call(key, 'POST', `/v2/alerts/${alert.id}/test`);
+  await until(async () => {
+    const { body } = await call(key, 'GET', `/v2/destinations/${id}`);
+    return body.disabled_because === 'gone' || undefined;
+  });
+  for (const path of ['/v2/destinations', `/v2/destinations/${id}/deliveries`]) {
+    const shown = JSON.stringify((await call(key, 'GET', path)).body);
+    for (const secret of ['of-a-browser', target.keys.auth, target.keys.p256dh]) {
+      expect(shown).not.toContain(secret);
+    }
+  }
+  const rotated = await call(key, 'POST', `/v2/destinations/${id}/secret`);
+  expect(rotated.body.detail).toContain('a destination of kind push has no secret');
+  const refused = { ...target, endpoint: 'https://10.0.0.1/send' };
+  const { body } = await call(key, 'POST', '/v2/destinations', { name: 'a', target: refused });
+  expect(body.issues).toMatchObject([{ path: 'target.endpoint' }]);
+});
+
+test('processes that start at the same time, and later ones, sign push messages with the same keys', async () => {
+  const store = await startNats();
+  const { nats } = store;
+  const [first, ...others] = await Promise.all(
+    Array.from({ length: 6 }, () => openPushKeys(nats, 1)),
+  );
+  others.push(await openPushKeys(nats, 1));
+  for (const keys of others) expect(keys).toEqual(first);
+  await store.stop();
 });

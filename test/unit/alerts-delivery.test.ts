@@ -10,6 +10,7 @@ import {
   type Target,
   wireDestination,
 } from '../../apps/alerts/destination.ts';
+import { newSubscription } from '../support/push-service.ts';
 
 const NOW_MS = Date.parse('2026-05-04T12:00:00.000Z');
 const NOW = new Date(NOW_MS).toISOString();
@@ -145,7 +146,7 @@ describe('wireDestination', () => {
   /** A target, and the parts of it that are secret. */
   const target: fc.Arbitrary<readonly [Target, readonly string[]]> = fc
     .record({
-      kind: fc.constantFrom('webhook', 'telegram', 'discord', 'slack'),
+      kind: fc.constantFrom('webhook', 'telegram', 'discord', 'slack', 'push'),
       secrets: fc.tuple(token, token, token, token),
       chat_id: fc.constantFrom('-1001234567890', '42', '@channel'),
       port: fc.constantFrom('', ':8443'),
@@ -153,6 +154,11 @@ describe('wireDestination', () => {
     .map(({ chat_id, kind, port, secrets: [path, query, user, part] }) => {
       if (kind === 'telegram') {
         return [{ kind, bot_token: `777888999:${path}`, chat_id }, ['777888999', path]];
+      }
+      if (kind === 'push') {
+        const { keys } = newSubscription('').target;
+        const endpoint = `https://push.example${port}/send/${path}?key=${query}`;
+        return [{ kind, endpoint, keys }, [path, query, keys.p256dh, keys.auth]];
       }
       const login = `${user}:${query}-password@`;
       const rest = `?key=${query}#${part}`;
@@ -194,6 +200,10 @@ describe('wireDestination', () => {
     [
       { kind: 'slack', url: 'https://hooks.slack.com/services/T0/B0/abc' },
       'https://hooks.slack.com/…',
+    ],
+    [
+      newSubscription('https://push.example:8443/send/abc?key=1').target,
+      'https://push.example:8443',
     ],
   ])('shows of %j: %s', (given, shown) => {
     const state = { enabled: false, disabledBecause: 'gone', failingSince: NOW } as const;

@@ -221,7 +221,7 @@ test.each<[Kind | 'webhook', unknown, string | undefined]>([
 const telegramError = (code: number, description: string, parameters?: object) =>
   replyOf(code, { ok: false, error_code: code, description, parameters });
 
-test.each<[Kind | 'webhook', Reply, string, number | undefined]>([
+test.each<[Kind | 'webhook' | 'push', Reply, string, number | undefined]>([
   ['webhook', replyOf(200, ''), 'delivered', undefined],
   ['webhook', replyOf(204, ''), 'delivered', undefined],
   ['webhook', replyOf(199, ''), 'failed', undefined],
@@ -265,6 +265,12 @@ test.each<[Kind | 'webhook', Reply, string, number | undefined]>([
   ['slack', replyOf(404, 'channel_not_found'), 'failed', undefined],
   ['slack', replyOf(410, 'channel_is_archived'), 'gone', undefined],
   ['slack', replyOf(429, '', 30_000), 'failed', 30_000],
+  ['push', replyOf(201, ''), 'delivered', undefined],
+  ['push', replyOf(404, ''), 'gone', undefined],
+  ['push', replyOf(410, ''), 'gone', undefined],
+  ['push', replyOf(403, ''), 'failed', undefined],
+  ['push', replyOf(413, ''), 'failed', undefined],
+  ['push', replyOf(429, '', 5_000), 'failed', 5_000],
 ])('the outcome for %s: %j is %s', (kind, reply, result, retryAfterMs) => {
   expect(outcomeOf(kind, reply)).toEqual({ result, retryAfterMs });
 });

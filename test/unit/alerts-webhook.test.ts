@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { Post } from '../../apps/alerts/deliver/post.ts';
+import type { TextPost } from '../../apps/alerts/deliver/post.ts';
 import { webhookPost } from '../../apps/alerts/deliver/webhook.ts';
 import { newSecret } from '../../apps/alerts/destination.ts';
 import type { AlertEvent } from '../../apps/alerts/event.ts';
@@ -21,14 +21,14 @@ const URL_TEXT = 'https://bot.example/fillstream';
 const NOW = new Date('2026-05-01T12:00:01.999Z');
 
 /** HMAC-SHA256 of `id.timestamp.body` with the decoded secret, as the text of Standard Webhooks says. */
-function verifies({ headers, body }: Post, secret: string): boolean {
+function verifies({ headers, body }: TextPost, secret: string): boolean {
   const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
   const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
   const expected = `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
   return (headers['webhook-signature'] ?? '').split(' ').includes(expected);
 }
 
-function withHeader(post: Post, name: string, value: string): Post {
+function withHeader(post: TextPost, name: string, value: string): TextPost {
   return { ...post, headers: { ...post.headers, [name]: value } };
 }
 
@@ -56,9 +56,9 @@ test('the signature verifies with its secret only', () => {
 });
 
 test.each([
-  ['body', (post: Post) => ({ ...post, body: post.body.replace('27,714', '27,715') })],
-  ['id', (post: Post) => withHeader(post, 'webhook-id', `${EVENT.id}0`)],
-  ['time', (post: Post) => withHeader(post, 'webhook-timestamp', '1777636802')],
+  ['body', (post: TextPost) => ({ ...post, body: post.body.replace('27,714', '27,715') })],
+  ['id', (post: TextPost) => withHeader(post, 'webhook-id', `${EVENT.id}0`)],
+  ['time', (post: TextPost) => withHeader(post, 'webhook-timestamp', '1777636802')],
 ])('another %s does not verify', (_, change) => {
   const secret = newSecret();
   const post = webhookPost(URL_TEXT, EVENT, [secret], NOW);

@@ -22,7 +22,7 @@ import {
   workFrom,
 } from '../../../infra/nats/work-queue.ts';
 import { createSlots, type Slots } from '../../../infra/slots.ts';
-import type { DestinationRecord } from '../destination.ts';
+import { type DestinationRecord, urlOf } from '../destination.ts';
 import { AlertEvent } from '../event.ts';
 import { DELIVERIES_STREAM, DELIVERIES_SUBJECTS, deliveriesSubject } from '../logs.ts';
 import type { AlertMetrics } from '../metrics.ts';
@@ -215,7 +215,7 @@ export function startDelivering(options: DeliverOptions): Delivering {
   }
 
   function slotsOf({ account, target }: DestinationRecord): Slots {
-    const host = target.kind === 'telegram' ? options.telegramUrl : new URL(target.url).host;
+    const { host } = new URL(urlOf(target) ?? options.telegramUrl);
     const key = `${account} ${host}`;
     const slots = hosts.get(key) ?? createSlots(AT_ONCE_PER_HOST);
     hosts.set(key, slots);

@@ -59,7 +59,11 @@ export function messageText(event: AlertEvent, markup: Markup): string {
 const ELLIPSIS = '…';
 
 /** One line, escaped. Cuts between characters, never within an escape sequence. */
-function bounded(text: string, { escaped }: Markup, charactersMax: number): string {
+export function bounded(
+  text: string,
+  { escaped }: Pick<Markup, 'escaped'>,
+  charactersMax: number,
+): string {
   let result = '';
   for (const character of text.replaceAll(/[\s\p{Cc}]+/gu, ' ').trim()) {
     const next = escaped(character);

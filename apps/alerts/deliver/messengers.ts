@@ -6,10 +6,10 @@ import { z } from 'zod';
 import type { Target } from '../destination.ts';
 import type { AlertEvent } from '../event.ts';
 import { MARKUPS, messageText } from './message-text.ts';
-import { boundedWaitMs, type Post, type Reply } from './post.ts';
+import { boundedWaitMs, type Reply, type TextPost } from './post.ts';
 
 type Kind = Target['kind'];
-type Messenger = Exclude<Target, { kind: 'webhook' }>;
+type Messenger = Exclude<Target, { kind: 'webhook' | 'push' }>;
 
 const HEADERS = { 'content-type': 'application/json', 'user-agent': 'Fillstream-Alerts/1' };
 
@@ -25,7 +25,7 @@ export function messagePost(
   event: AlertEvent,
   earlier: string | undefined,
   telegramUrl: string,
-): Post {
+): TextPost {
   const text = messageText(event, MARKUPS[target.kind]);
   switch (target.kind) {
     case 'telegram': {
@@ -49,7 +49,7 @@ export function messagePost(
   }
 }
 
-function post(url: string, body: object): Post {
+function post(url: string, body: object): TextPost {
   return { url, method: 'POST', headers: HEADERS, body: JSON.stringify(body) };
 }
 
@@ -108,6 +108,11 @@ export function outcomeOf(kind: Kind, reply: Reply): Outcome {
       return discordOutcome(reply);
     case 'slack':
       return outcome(reply, slackResult(reply));
+    case 'push': {
+      // RFC 8030: 404 and 410 both say that the subscription ended.
+      const result = reply.status === 404 ? 'gone' : byStatus(reply);
+      return outcome(reply, isSuccess(reply) ? 'delivered' : result);
+    }
   }
 }
 

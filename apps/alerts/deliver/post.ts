@@ -20,8 +20,10 @@ export type Post = {
   readonly url: string;
   readonly method: 'POST' | 'PATCH';
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Buffer;
 };
+
+export type TextPost = Post & { readonly body: string };
 
 export type Reply = {
   readonly status: number;

@@ -5,6 +5,7 @@ import type { DestinationRecord } from '../destination.ts';
 import type { AlertEvent } from '../event.ts';
 import { messageIdOf, messagePost, outcomeOf } from './messengers.ts';
 import type { Post, Reply, Sender } from './post.ts';
+import { pushPost, type Vapid } from './push.ts';
 import { RefusedTargetError } from './targets.ts';
 import { webhookPost } from './webhook.ts';
 
@@ -26,6 +27,7 @@ export type SendOptions = {
   /** Ids of the messages that messengers show, by destination and event. */
   readonly messages: Pick<Kv, 'get' | 'put'>;
   readonly telegramUrl: string;
+  readonly vapid: Vapid;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 };
@@ -37,7 +39,7 @@ export async function sendEvent(
   event: AlertEvent,
   signal: AbortSignal,
 ): Promise<Sent> {
-  const { messages, now, sender, telegramUrl } = options;
+  const { messages, now, sender, telegramUrl, vapid } = options;
   const { id, target } = destination;
   if (target.kind === 'webhook') {
     const post = webhookPost(target.url, event, validSecrets(destination, now()), new Date(now()));
@@ -47,6 +49,13 @@ export async function sendEvent(
   const isOver = (await messages.get(`${id}.${event.id}.over`)) !== undefined;
   if (isOver) return SHOWN;
   const earlierId = event.refers_to === null ? undefined : `${id}.${event.refers_to}`;
+  if (target.kind === 'push') {
+    const sent = await attempted(sender, pushPost(target, event, vapid), target.kind, signal);
+    if (sent.result === 'delivered' && earlierId !== undefined) {
+      await messages.put(`${earlierId}.over`, event.id);
+    }
+    return final(sent);
+  }
   const shown = earlierId === undefined ? undefined : await messages.get(earlierId);
   const earlier = shown === undefined ? undefined : new TextDecoder().decode(shown.value);
   let message: string | undefined;

@@ -1,7 +1,7 @@
 /** The signed request of a webhook, by Standard Webhooks: https://www.standardwebhooks.com */
 import { Webhook } from 'standardwebhooks';
 import type { AlertEvent } from '../event.ts';
-import type { Post } from './post.ts';
+import type { TextPost } from './post.ts';
 
 const USER_AGENT = 'Fillstream-Webhooks/1';
 
@@ -11,7 +11,7 @@ export function webhookPost(
   event: AlertEvent,
   secrets: readonly string[],
   now: Date,
-): Post {
+): TextPost {
   if (secrets.length === 0) throw new Error('a webhook needs a signing secret');
   const body = JSON.stringify(event);
   const signatures = secrets.map((secret) => new Webhook(secret).sign(event.id, now, body));
