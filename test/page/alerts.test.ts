@@ -8,6 +8,7 @@ import type {
   Markets,
 } from '../../apps/client/index.ts';
 import { startReceiver } from '../support/alerts-harness.ts';
+import { newSubscription, signedClaims, startPushService } from '../support/push-service.ts';
 import { faults, PHONE, screenshot } from './browser.ts';
 import { expectText, texts } from './seen.ts';
 import { useStage } from './stage.ts';
@@ -204,4 +205,133 @@ test('without a key, alerts ask for one', async () => {
   await page.getByLabel('Key', { exact: true }).fill(stage.key);
   await page.getByRole('button', { name: 'Open' }).click();
   await page.getByRole('button', { name: 'Alert me' }).waitFor();
+});
+
+/** In place of the desktop's notifications, which Chromium has only with a window. */
+const NOTIFICATIONS = `{
+  const shown = new Map();
+  registration.showNotification = async (title, options) => {
+    shown.set(options.tag, { title, ...options });
+  };
+  registration.getNotifications = async ({ tag } = {}) =>
+    [...shown.values()].filter((one) => tag === undefined || one.tag === tag);
+}`;
+
+/** What a click on a notification with this path does. */
+const clicked = (path: string) => `new Promise((resolve) => {
+  const done = [];
+  clients.openWindow = async (path) => void done.push('opens ' + path);
+  WindowClient.prototype.focus = async function () {
+    done.push('focuses ' + new URL(this.url).pathname);
+  };
+  const notification = { data: { path: '${path}' }, close: () => void done.push('closes') };
+  const waitUntil = (end) => void end.then(() => resolve(done));
+  dispatchEvent(Object.assign(new Event('notificationclick'), { notification, waitUntil }));
+})`;
+
+test('the service worker shows an event as a notification, and its retraction in the place of it', async () => {
+  const { page } = await stage.at('/manage/alerts');
+  const [worker] = await Promise.all([
+    page.context().waitForEvent('serviceworker'),
+    page.evaluate(`navigator.serviceWorker.register('/push-worker.js').then(() => undefined)`),
+  ]);
+  await worker.evaluate(NOTIFICATIONS);
+  const devtools = await page.context().newCDPSession(page);
+  const registered = Promise.withResolvers<string>();
+  devtools.on('ServiceWorker.workerRegistrationUpdated', ({ registrations }) => {
+    const [one] = registrations;
+    if (one !== undefined) registered.resolve(one.registrationId);
+  });
+  await devtools.send('ServiceWorker.enable');
+  const registrationId = await registered.promise;
+  const push = (message: object) =>
+    devtools.send('ServiceWorker.deliverPushMessage', {
+      ...{ origin: stage.url, registrationId },
+      data: JSON.stringify({ title: 'whales', path: '/manage/alerts', ...message }),
+    });
+  const notifications = () =>
+    worker.evaluate(
+      `registration.getNotifications().then((all) => all.map(({ body, tag, renotify }) => [tag, body, renotify]))`,
+    );
+  const event = { id: 'evt_1', refers_to: null, state: 'pending', text: 'a bought Yes' };
+  await push(event);
+  await expect.poll(notifications).toEqual([['evt_1', 'Pending: a bought Yes', false]]);
+  await push({ ...event, id: 'evt_2', refers_to: 'evt_1', state: 'retracted' });
+  await expect.poll(notifications).toEqual([['evt_1', 'Did not happen: a bought Yes', true]]);
+  // The event again, which must not replace its retraction.
+  await push(event);
+  await expect.poll(notifications).toEqual([['evt_1', 'Did not happen: a bought Yes', false]]);
+  await push({ ...event, id: 'evt_3', state: 'final', text: 'b sold No' });
+  await expect.poll(notifications).toEqual([
+    ['evt_1', 'Did not happen: a bought Yes', false],
+    ['evt_3', 'b sold No', false],
+  ]);
+  expect(await worker.evaluate(clicked('/tape'))).toEqual(['closes', 'opens /tape']);
+  expect(await worker.evaluate(clicked('/manage/alerts'))).toEqual([
+    'closes',
+    'focuses /manage/alerts',
+  ]);
+});
+
+test('a browser that subscribes becomes a destination, and unsubscribes when that is deleted', async () => {
+  using pushService = await startPushService();
+  const subscription = newSubscription(`${pushService.url}/send/of-a-browser`);
+  const key = await stage.issue('individual');
+  const { page } = await stage.at('/manage/alerts', { key });
+  await page.getByLabel('Kind').selectOption('This browser');
+  const form = page.locator('form', { has: page.getByLabel('Kind') });
+  // Chromium without a window always says so.
+  await expectText(form, 'Notifications of this page are blocked.');
+  expect(await form.getByRole('button').count()).toBe(0);
+
+  await page.context().grantPermissions(['notifications'], { origin: stage.url });
+  // In place of the push service of the browser's vendor, which the test cannot reach.
+  await page.addInitScript(`{
+    Object.defineProperty(Notification, 'permission', { value: 'granted' });
+    let subscription = null;
+    PushManager.prototype.getSubscription = async () => subscription;
+    PushManager.prototype.subscribe = async ({ applicationServerKey }) => {
+      if (!window.isReachable) throw new DOMException('push service error', 'AbortError');
+      window.subscribedWith = applicationServerKey;
+      subscription = {
+        options: {},
+        toJSON: () => (${JSON.stringify({ expirationTime: null, ...subscription.target })}),
+        unsubscribe: async () => { subscription = null; },
+      };
+      return subscription;
+    };
+  }`);
+  await page.reload();
+  await page.getByLabel('Kind').selectOption('This browser');
+  await page.getByLabel('Name', { exact: true }).fill('my laptop');
+  const add = form.getByRole('button', { name: 'Add this browser' });
+  await add.click();
+  await expectText(form.getByRole('alert'), 'The browser did not subscribe: push service error');
+  expect(await faults(page)).toEqual([]);
+  await screenshot(page, 'alerts-this-browser');
+  await page.evaluate('window.isReachable = true');
+  await add.click();
+  const heading = page.getByRole('heading', { name: 'my laptop' });
+  const destination = page.locator('.stream', { has: heading });
+  await expectText(destination, `Browser: ${pushService.url}`);
+  expect(await form.getByRole('alert').count()).toBe(0);
+
+  await page.getByLabel('Name of the alert').fill('crypto');
+  await page.getByLabel('Tags').fill('crypto');
+  await page.getByRole('button', { name: 'Create alert' }).click();
+  const alert = page.locator('.stream', { hasText: 'tagged crypto' });
+  await alert.getByRole('button', { name: 'Test' }).click();
+  await expect.poll(() => pushService.received.length).toBeGreaterThan(0);
+  const publicKey = String(await page.evaluate('window.subscribedWith'));
+  for (const { body, headers } of pushService.received) {
+    expect(signedClaims(headers.authorization, publicKey)?.aud).toBe(pushService.url);
+    const message = JSON.parse(subscription.read(body));
+    expect(message).toMatchObject({ title: 'crypto', path: '/manage/alerts' });
+  }
+
+  await destination.getByRole('button', { name: 'Delete' }).click();
+  await destination.getByRole('button', { name: 'Delete permanently' }).click();
+  await destination.waitFor({ state: 'detached' });
+  const current = `navigator.serviceWorker.ready.then(({ pushManager }) => pushManager.getSubscription())`;
+  await expect.poll(() => page.evaluate(current)).toBe(null);
 });
