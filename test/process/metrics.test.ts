@@ -11,7 +11,7 @@ import { type Service, startService, temporaryDirectory, until } from '../suppor
 
 const INFRA = join(import.meta.dirname, '../../infra/deploy');
 const OPERATIONS = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
-const PROCESSES = ['api', 'ingest', 'projector'];
+const PROCESSES = ['alerts', 'api', 'ingest', 'projector'];
 const METRIC = /\b(?:fillstream|process|nodejs)_\w+\b/g;
 
 let directory: ReturnType<typeof temporaryDirectory>;
