@@ -17,7 +17,7 @@ const call: typeof service.call = (...given) => service.call(...given);
 
 let numbers = 0;
 
-/** A pending match of this trader, which no other test watches. */
+/** A pending match of this trader, which no other test watches. Detected now, because the process forgets old events. */
 function pendingMatch(trader: number, over: Parameters<typeof match>[1] = {}) {
   numbers += 1;
   const taker = fill(trader, { orderHash: hash(5_000_000 + numbers) });

@@ -84,7 +84,10 @@ export class Confirmations {
     return Math.min(...[...this.#waiting].map(({ alerts }) => alerts));
   }
 
-  /** What is booked by now, corrected, or has waited for too long; call `sent` of each once it is stored. Throws Problem 503. */
+  /**
+   * Confirmations that can be sent: corrected to what was booked, or unchanged after WAIT_MS_MAX. Call `sent` once one is
+   * stored. Throws Problem 503.
+   */
   async booked(reading: Reading) {
     const some = [...this.#waiting].slice(0, AT_ONCE);
     if (some.length === 0) return [];

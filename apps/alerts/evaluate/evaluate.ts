@@ -87,7 +87,7 @@ export async function evaluateFeed(options: EvaluateOptions): Promise<void> {
   const store = async () => {
     const oldest = evaluator.open.oldest(Date.now());
     const alerts = oldest?.sequence ?? (await streamState(nats, ALERTS_STREAM)).lastSequence + 1;
-    // A successor finds again what waits.
+    // A restarted process finds the waiting confirmations from here.
     progress = { feed: evaluated, alerts: Math.min(alerts, confirmations.oldest ?? alerts) };
     await bucket.put(pass.name, JSON.stringify(progress));
     storedAtMs = Date.now();
@@ -157,7 +157,7 @@ async function remember(
     if (message.sequence > through) return;
     const event = decodeFeedEvent(message.data);
     if (event.kind !== 'match') {
-      // What was sent about it is sent; a confirmation may have waited, and is sent once.
+      // Only confirmations may still have to be sent; all other events were stored before the restart.
       followed(options, confirmations, event);
       continue;
     }
@@ -167,7 +167,7 @@ async function remember(
   }
 }
 
-/** What is sent now that it is known what became of a match. Some confirmations wait until it is booked. */
+/** Returns the events to send about the outcome of a match. Confirmations that wait for the booking are queued instead. */
 function followed(
   { evaluator, pass }: EvaluateOptions,
   confirmations: Confirmations,

@@ -19,7 +19,7 @@ export async function load(
   await prices.load(reading);
 }
 
-/** What was read was used. */
+/** Forgets what was read for the last batch of matches. */
 export function clear({ positions, prices }: Lookups): void {
   positions.clear();
   prices.clear();

@@ -173,7 +173,7 @@ export class PositionBook {
     this.#traded.forget(matchId);
   }
 
-  /** What was wanted was used. */
+  /** Forgets which positions were wanted. */
   clear(): void {
     this.#wanted.clear();
   }

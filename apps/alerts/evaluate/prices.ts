@@ -54,7 +54,7 @@ export class PriceBook {
     return this.#prices.get(conditionId);
   }
 
-  /** What was read was used; later, it would be old. */
+  /** Forgets the prices, which would be stale for later matches. */
   clear(): void {
     this.#wanted.clear();
     this.#prices.clear();

@@ -15,7 +15,7 @@ export class Recent<One extends Remembered> {
     this.#spanMs = seconds * 1_000;
   }
 
-  /** What is remembered of a key from less than the span before this time, oldest first. */
+  /** The entries of a key within the span before this time, oldest first. */
   of(key: string, atMs: number): readonly One[] {
     return (this.#byKey.get(key) ?? []).filter((one) => one.atMs > atMs - this.#spanMs);
   }
