@@ -194,8 +194,10 @@ export class AccountStore<Value extends Owned> {
     for (;;) {
       const stored = await this.#fetch(id);
       if (stored === undefined) return undefined;
-      const record = change(stored.record);
-      if (record === stored.record || (await this.#write(record, stored))) return record;
+      const changed = change(stored.record);
+      if (changed === stored.record) return changed;
+      const record = { ...changed, updatedAt: this.#after(stored.record) };
+      if (await this.#write(record, stored)) return record;
     }
   }
 

@@ -20,7 +20,7 @@ import { match } from '../unit/feed-matches.ts';
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, '../..');
 const DIST = join(ROOT, 'apps/client/dist');
-const SCRIPT_BYTES_MAX = 12 * 1024;
+const SCRIPT_BYTES_MAX = 13 * 1024;
 
 const seeded = forFile(startSeeded);
 const installed = forFile(() => installPackage(DIST));

@@ -43,7 +43,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm run (client|cli):build\b/, 'packages.ts, before all tests of this lane'],
   [/^npm run (bench:|faults:)/, 'takes minutes to hours'],
   [/^npm exec -- biome check --write/, 'changes files'],
-  [/^npm run migrate\b|^node .*(ingest|projector|api)\/main\.ts/, 'what npm start runs'],
+  [/^npm run migrate\b|^node .*(ingest|projector|api|alerts)\/main\.ts/, 'what npm start runs'],
 ];
 /** It runs until it is stopped. Its first output is enough, or that it listens. */
 const ENDLESS = /curl -sN|fillstream tail|fillstream\.py/;

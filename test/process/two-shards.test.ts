@@ -42,6 +42,9 @@ const PATHS = [
     (list) => `/v2/markets/1005/${list}`,
   ),
   '/v2/biggest_trades?hours=24',
+  ...['limit=200', `traders=${TRADER},${OTHER}`, 'min_usdc=100&order=asc'].map(
+    (query) => `/v2/position_events?${query}`,
+  ),
   ...['question', TRADER.slice(0, 12), '1005', 'trader'].map((words) => `/v2/search?q=${words}`),
 ];
 

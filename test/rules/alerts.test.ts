@@ -202,6 +202,7 @@ test('a failed delivery is tried again, 410 disables, and neither holds up anoth
     return body.enabled ? undefined : body;
   });
   expect(disabled).toMatchObject({ disabled_because: 'gone', waiting: expect.any(Number) });
+  expect(disabled.updated_at > disabled.created_at).toBe(true);
   const attempts = await until(async () => {
     const { body } = await call(key, 'GET', `/v2/destinations/${ids[0]}/deliveries`);
     return body.data.length > 0 ? body.data : undefined;

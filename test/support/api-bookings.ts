@@ -136,13 +136,14 @@ export async function insertBookings(
   });
 }
 
-/** A fill that closes nothing opens a position, so that some positions are open. */
+/** A fill that closes nothing opens a position, so that some positions are open. All others end one. */
 function heldAfter(row: Booking) {
   const isHeld = row.kind === 'fill' && row.cost === 0n;
   return {
     position_shares: String(isHeld ? row.shares : 0n),
     position_cost: String(isHeld ? row.usdc : 0n),
     position_fees: String(isHeld ? row.fee : 0n),
+    position_before: String(isHeld ? 0n : row.outcome === 0 ? row.shares : -row.shares),
   };
 }
 
@@ -150,8 +151,8 @@ const COLUMNS: [string, ...string[]] = [
   ...(['kind', 'block_number', 'block_time', 'log_index', 'event_log_index'] as const),
   ...['tx_hash_hex', 'condition_id_hex', 'trader_hex', 'order_hash_hex', 'is_taker', 'side'],
   ...['outcome_index', 'token_id', 'shares', 'usdc', 'fee', 'realised_pnl', 'realised_cost'],
-  ...['position_outcome', 'position_shares', 'position_cost', 'position_fees', 'partition'],
-  ...['leg', 'is_covered', 'batch_id'],
+  ...['position_outcome', 'position_shares', 'position_cost', 'position_fees', 'position_before'],
+  ...['partition', 'leg', 'is_covered', 'batch_id'],
 ];
 
 export function orderHashOf(row: Booking): string {

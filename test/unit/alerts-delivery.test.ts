@@ -1,7 +1,7 @@
 /** What becomes of a destination after an attempt, when the next one follows, and what a destination never shows. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { pauseAfter, stateAfter } from '../../apps/alerts/deliver/deliver.ts';
+import { isGivenUp, pauseAfter, stateAfter } from '../../apps/alerts/deliver/deliver.ts';
 import { type Sent, validSecrets } from '../../apps/alerts/deliver/send.ts';
 import {
   type DestinationRecord,
@@ -74,6 +74,28 @@ describe('stateAfter', () => {
     const after = stateAfter(destination, sent(result), NOW_MS);
     expect(after).toEqual({ ...destination, ...changes });
     if (Object.keys(changes).length === 0) expect(after).toBe(destination);
+  });
+});
+
+describe('isGivenUp', () => {
+  const DAY = 86_400_000;
+  test.each([
+    ['a refused event that waited for a day', 400, DAY + 1, true],
+    ['one that is too large', 413, DAY + 1, true],
+    ['one that cannot be processed', 422, DAY + 1, true],
+    ['exactly a day is not enough', 400, DAY, false],
+    ['a destination that does not know us may be repaired', 401, DAY + 1, false],
+    ['one that is not there, too', 404, DAY + 1, false],
+    ['one that is busy, too', 429, DAY + 1, false],
+    ['one that is broken, too', 500, DAY + 1, false],
+    ['one that does not answer, too', null, DAY + 1, false],
+  ])('%s', (_, status, age, expected) => {
+    expect(isGivenUp(record(), { status }, age)).toBe(expected);
+  });
+
+  test('a messenger is not: it says the same about a wrong chat', () => {
+    const target: Target = { kind: 'telegram', bot_token: `1234:${'A'.repeat(35)}`, chat_id: '@x' };
+    expect(isGivenUp(record({ target }), { status: 400 }, DAY + 1)).toBe(false);
   });
 });
 

@@ -36,7 +36,7 @@ const AT_ONCE_PER_HOST = 32;
 /** Shorter than the time after which the server gives the event to another process. */
 const SLOT_MS_MAX = 5_000;
 /** Events of one destination that are on their way or wait for another attempt. */
-const PENDING_MAX = 64;
+const PENDING_MAX = 512;
 const HOSTS_MAX = 10_000;
 const SWEEP_MS = 5_000;
 const RETRY_MS = 1_000;
@@ -44,6 +44,10 @@ const FIRST_PAUSE_MS = 5_000;
 const PAUSE_MS_MAX = 15 * 60_000;
 /** A destination that fails is tried at least so often. */
 const PROBE_MS_MAX = 5 * 60_000;
+/** Statuses that refuse this event, whatever else the destination takes. */
+const REFUSALS = new Set([400, 413, 422]);
+/** For so long, a receiver may be repaired. */
+const REFUSED_MS_MAX = 24 * 3_600_000;
 const FAILING_MS_MAX = 3 * 24 * 3_600_000;
 /** On shutdown, attempts may end within this time. */
 const STOP_MS = 1_500;
@@ -179,10 +183,11 @@ export function startDelivering(options: DeliverOptions): Delivering {
     const failedBefore = failures.get(id) ?? 0;
     const sent = await sendEvent(options, destination, event, cutting.signal);
     const isDelivered = sent.result === 'delivered';
-    const pauseMs = isDelivered ? null : pauseAfter(work.attempt, sent, options.firstPauseMs);
+    const endMs = options.now();
+    const isOver = isDelivered || isGivenUp(destination, sent, endMs - work.storedAtMs);
+    const pauseMs = isOver ? null : pauseAfter(work.attempt, sent, options.firstPauseMs);
     if (pauseMs === null) work.done();
     else work.again(pauseMs);
-    const endMs = options.now();
     metrics.attempts.labels(isDelivered ? 'delivered' : 'failed').inc();
     if (isDelivered) {
       metrics.latency.observe(Math.max(0, endMs - Date.parse(event.timestamp)) / 1_000);
@@ -276,6 +281,16 @@ export function stateAfter(
 
 function isTooLong({ failingSince }: DestinationRecord, nowMs: number): boolean {
   return failingSince !== null && nowMs - Date.parse(failingSince) > FAILING_MS_MAX;
+}
+
+/** An event that a webhook refuses for good must not keep others waiting. Messengers use these statuses for a wrong chat, too. */
+export function isGivenUp(
+  { target }: Pick<DestinationRecord, 'target'>,
+  { status }: Pick<Sent, 'status'>,
+  waitedMs: number,
+): boolean {
+  const isRefused = target.kind === 'webhook' && status !== null && REFUSALS.has(status);
+  return isRefused && waitedMs > REFUSED_MS_MAX;
 }
 
 const NO_WISH = { retryAfterMs: undefined };

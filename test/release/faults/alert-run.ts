@@ -6,6 +6,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
 import type { AlertEvent } from '../../../apps/alerts/event.ts';
 import { connectNats, type Nats, streamState } from '../../../infra/nats/connection.ts';
 import { storedSince } from '../../../infra/nats/reader.ts';
@@ -13,6 +14,8 @@ import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../../ingest/co
 import { generator } from '../../support/seed.ts';
 import { answered, type Service, startService, until } from '../../support/service.ts';
 import type { Given } from './run.ts';
+
+const Trader = z.object({ address: z.string() });
 
 const RATE = 10;
 const PARTS = ['alerts', 'nats', 'api', 'ingest', 'alerts', 'projector', 'clickhouse'] as const;
@@ -26,7 +29,8 @@ const SETTLED_MS_MAX = 1_200_000;
 
 type Match = Extract<FeedEvent, { kind: 'match' }>;
 type Sequel = Exclude<FeedEvent, Match>;
-type Wanted = (match: Match) => boolean;
+/** What a rule finds in a match: the wallets whose positions change, or the match itself, as ''. */
+type Wanted = (match: Match) => readonly string[];
 
 /** How receivers fail, while they do. */
 const FAULTS: Readonly<Record<string, (response: ServerResponse, receiver: Receiver) => void>> = {
@@ -55,17 +59,22 @@ export async function runAlerts(options: Given & { readonly kills: number }) {
     const traders = await busiest(service);
     const watched = new Set(traders);
     const rules: readonly (readonly [rule: object, wanted: Wanted])[] = [
-      [{ type: 'match', min_usdc: 200 }, ({ taker }) => taker.usdc >= 200_000_000n],
+      [{ type: 'match', min_usdc: 20 }, ({ taker }) => itself(taker.usdc >= 20_000_000n)],
+      [{ type: 'position', traders }, (match) => changedOf(match, watched)],
       [
         { type: 'match', traders, max_price: 60 },
         (match) =>
-          walletsOf(match).some((wallet) => watched.has(wallet)) &&
-          match.taker.usdc * 100n <= match.taker.shares * 60n,
+          itself(
+            walletsOf(match).some((wallet) => watched.has(wallet)) &&
+              match.taker.usdc * 100n <= match.taker.shares * 60n,
+          ),
       ],
       [
         { type: 'match', tags: ['crypto'], min_usdc: 20 },
         ({ market, taker }) =>
-          market.tags.some((tag) => tag.toLowerCase() === 'crypto') && taker.usdc >= 20_000_000n,
+          itself(
+            market.tags.some((tag) => tag.toLowerCase() === 'crypto') && taker.usdc >= 20_000_000n,
+          ),
       ],
     ];
     const destinations: string[] = [];
@@ -193,7 +202,8 @@ class Receiver {
 
   #take(body: string): void {
     const event: AlertEvent = JSON.parse(body);
-    const key = `${keyOf(event)} ${event.text}`;
+    // A position that changes sides is closed and opened: two events.
+    const key = `${keyOf(event)} ${event.text} ${event.refers_to}`;
     const known = this.#byId.get(event.id);
     if (known === undefined) {
       const isTwice = event.type !== 'test' && this.#keys.has(key);
@@ -217,14 +227,29 @@ class Receiver {
   }
 }
 
-/** Alert, match and state; undefined for tests. */
+/** Alert, match, state, and the wallet if it is about one; undefined for tests. */
 function keyOf({ alert, data, state, type }: AlertEvent): string | undefined {
   if (type === 'test') return undefined;
-  return `${alert.id} ${data.match_id} ${state === 'final' ? 'pending' : state}`;
+  const wallet = type === 'position' ? Trader.parse(data.trader).address : '';
+  return `${alert.id} ${data.match_id} ${state === 'final' ? 'pending' : state} ${wallet}`;
 }
 
 function walletsOf({ makers, taker }: Match): readonly string[] {
   return [taker, ...makers].map(({ trader }) => trader.address);
+}
+
+const itself = (isWanted: boolean): readonly string[] => (isWanted ? [''] : []);
+
+/** The watched wallets that have more or less of an outcome after the match. */
+function changedOf({ makers, taker }: Match, watched: ReadonlySet<string>): readonly string[] {
+  const net = new Map<string, bigint>();
+  for (const { outcomeIndex, shares, side, trader } of [taker, ...makers]) {
+    const isMore = (side === 'BUY') === (outcomeIndex === 0);
+    net.set(trader.address, (net.get(trader.address) ?? 0n) + (isMore ? shares : -shares));
+  }
+  return [...net].flatMap(([wallet, change]) =>
+    change !== 0n && watched.has(wallet) ? [wallet] : [],
+  );
 }
 
 /** By plain comparisons: what each alert has to send about the matches from the first to the last. */
@@ -232,8 +257,10 @@ function expectedOf(feed: Feed, alerts: ReadonlyMap<string, Wanted>): ReadonlySe
   const expected = new Set<string>();
   for (const [id, wanted] of alerts) {
     for (const { match, matchId, sequels } of feed) {
-      if (!wanted(match)) continue;
-      const add = (state: string) => expected.add(`${id} ${matchId} ${state}`);
+      const found = wanted(match);
+      const add = (state: string) => {
+        for (const one of found) expected.add(`${id} ${matchId} ${state} ${one}`);
+      };
       add('pending');
       if (match.sent === undefined) continue;
       let isVoid = false;
