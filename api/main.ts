@@ -13,6 +13,7 @@ import { openKv } from '../infra/nats/kv.ts';
 import { watchStates } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { createStreams } from '../ingest/streams.ts';
+import { QUERY_MS_MAX } from './analytics/query.ts';
 import { KEYS_BUCKET, openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
@@ -64,7 +65,8 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const shared = { nats, logger, replicas: config.NATS_REPLICAS };
   const sessions = await Sessions.start(shared);
   const feed = await Feed.start({ nats, logger, sessions });
-  const streams = await openStreams({ ...shared, feed, sessions });
+  const reading = { select, queryMsMax: QUERY_MS_MAX };
+  const streams = await openStreams({ ...shared, feed, sessions, reading });
   const mounts = await mountsOf({
     ...shared,
     isPublic: config.PUBLIC_TIER === 'demo',

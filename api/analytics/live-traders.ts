@@ -8,14 +8,7 @@ import { type Holding, readHoldings } from './holdings.ts';
 import type { Live } from './live-cells.ts';
 import { isAsOf, type LiveHolder, type LiveMark } from './live-holdings.ts';
 import { followMemory, type LiveOptions, type Memory } from './live-memory.ts';
-import {
-  KEYS_MAX,
-  type Mark,
-  type Marked,
-  readMarked,
-  readMarks,
-  readMarksOfTrader,
-} from './marks.ts';
+import { type Mark, type Marked, readMarkedOf, readMarks } from './marks.ts';
 import type { PackedHoldings } from './packed-holdings.ts';
 import { type Reading, read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';
@@ -214,13 +207,6 @@ function marksIn(marked: Iterable<readonly [string, Marked]>): Marks {
 
 function heldIn(holdings: readonly Holding[]): string[] {
   return holdings.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
-}
-
-/** The marks of these markets of a trader; of all the trader's markets if these are many. */
-async function readMarkedOf(own: Reading, conditionIds: readonly string[], trader: string) {
-  return await (conditionIds.length > KEYS_MAX
-    ? readMarksOfTrader(own, trader)
-    : readMarked(own, conditionIds));
 }
 
 async function readRecent(own: Reading, wanted: Parameters<typeof readCells>[1], markets: Markets) {

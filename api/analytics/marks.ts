@@ -80,23 +80,20 @@ export async function readMarks(
   call: Reading,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Mark>> {
-  const marked = await readMarked(call, conditionIds);
+  if (conditionIds.length === 0) return new Map();
+  const conditions = new Bytes(conditionIds);
+  const marked = await readMarksOf(call, '{conditions:Array(FixedString(32))}', { conditions });
   return new Map([...marked].map(([id, { mark }]) => [id, mark] as const));
 }
 
-/** The same with their places in the chain. */
-export async function readMarked(call: Reading, conditionIds: readonly string[]) {
+/** The marks of these markets of a trader, or of all the trader's markets if these are many, with their places in the chain. */
+export async function readMarkedOf(own: Reading, conditionIds: readonly string[], trader: string) {
   if (conditionIds.length === 0) return new Map<string, MarkAt>();
-  const conditions = new Bytes(conditionIds);
-  return await readMarksOf(call, '{conditions:Array(FixedString(32))}', { conditions });
+  const { markets, keys } = marketsOf(new Bytes(trader), conditionIds);
+  return await readMarksOf(own, markets, keys);
 }
 
 type MarkAt = Marked & { readonly mark: Mark };
-
-/** The marks of all markets in which a trader ever traded. */
-export async function readMarksOfTrader(call: Reading, trader: string) {
-  return await readMarksOf(call, TRADED_MARKETS, { trader: new Bytes(trader) });
-}
 
 /** The marks of the markets that `conditions` (an expression after IN with these parameters) selects. */
 async function readMarksOf(
@@ -115,7 +112,7 @@ async function readMarksOf(
 export const TRADED_MARKETS =
   '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
 /** More keys would make the URL of a statement too long. */
-export const KEYS_MAX = 200;
+const KEYS_MAX = 200;
 
 /** Selects these markets of a trader by key, or all markets of the trader if that would be too many keys. */
 export function marketsOf(trader: Bytes, conditionIds: readonly string[]) {

@@ -5,6 +5,7 @@
  */
 import { ClickHouseError } from '@clickhouse/client';
 import { Bytes, type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
+import { inParts } from '../../infra/parts.ts';
 import { unavailable } from '../http/errors.ts';
 import type { RowSchema } from './rows.ts';
 
@@ -109,12 +110,10 @@ export async function readByIds<Row>(
   },
   ids: readonly string[],
 ): Promise<readonly Row[]> {
-  const parts = Array.from(
-    { length: Math.ceil(ids.length / IDS_MAX) },
-    (_, at) => new Bytes(ids.slice(at * IDS_MAX, (at + 1) * IDS_MAX)),
-  );
   const rows = await Promise.all(
-    parts.map((part) => read(reading, { ...statement, parameters: { [list]: part } })),
+    inParts(ids, IDS_MAX).map((part) =>
+      read(reading, { ...statement, parameters: { [list]: new Bytes(part) } }),
+    ),
   );
   return rows.flat();
 }

@@ -61,6 +61,11 @@ export class FeedConnection extends Connection {
     return this.#open;
   }
 
+  /** Aborts when nothing more will be written. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
   /** Bytes that were sent and that the operating system has not yet accepted. */
   get unsentBytes(): number {
     return this.#response.writableLength + this.#pendingBytes;

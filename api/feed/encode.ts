@@ -5,6 +5,8 @@
  * has the same order, and the live transaction lists its members alphabetically.
  */
 import type { FeedFill, FeedMatch, FeedSequel, FeedTrader } from '../../ingest/contract.ts';
+import { marketData, type TraderData } from '../analytics/match-data.ts';
+import type { figuresOf, PositionChange } from '../analytics/position-changes.ts';
 import type { Cursor } from './cursor.ts';
 
 /** `tx` is the format of managed streams, the others are those of the order feed. */
@@ -46,6 +48,38 @@ export function sequelBlock(cursor: Cursor, sequel: FeedSequel, format: Format):
     timestamp: format === 'tx' ? new Date(sequel.detectedAtMs).toISOString() : detectedAt(sequel),
   });
   return `id: ${cursor}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
+}
+
+/** A `position` event: what a match does to the position of a wallet. It has no id, because the match follows it. */
+export function positionBlock(told: {
+  readonly match: FeedMatch;
+  readonly matchId: string;
+  readonly trader: TraderData;
+  readonly change: PositionChange;
+  readonly figures: ReturnType<typeof figuresOf>;
+  /** Whether the match is booked, so that the position before it is exact. */
+  readonly isBooked: boolean;
+}): string {
+  const { change, figures, isBooked, match, matchId, trader } = told;
+  const json = JSON.stringify({
+    event: change.event,
+    match_id: matchId,
+    market: marketData(match),
+    outcome: match.market.outcomes[figures.outcomeIndex],
+    portfolio_share: figures.portfolioPermille / 10,
+    portfolio_value: String(figures.portfolioValue),
+    price: String(figures.price),
+    shares_after: String(figures.sharesAfter),
+    shares_before: String(figures.sharesBefore),
+    state: isBooked ? 'final' : 'pending',
+    timestamp: new Date(match.detectedAtMs).toISOString(),
+    token_ids_index: figures.outcomeIndex,
+    trader,
+    tx_hash: match.txHash,
+    value: String(figures.value),
+    value_after: String(figures.valueAfter),
+  });
+  return `event: position\ndata: ${json}\n\n`;
 }
 
 /** The parts of a block that matchBlock or sequelBlock made. */

@@ -44,6 +44,54 @@ const Participant = z.object({
   }),
 });
 
+/** `position` of a managed stream. */
+const StreamPosition = z
+  .object({
+    event: z.enum(['opened', 'added', 'reduced', 'closed']).meta({
+      description: 'what the match does to the position; one that changes sides closes and opens',
+      examples: ['opened'],
+    }),
+    market: z.object({
+      condition_id: text('condition id', HASH),
+      event_slug: text('slug of the event', 'bitcoin-up-or-down'),
+      id: text('market id; 0 while it is unknown', '2182202'),
+      outcomes: z
+        .tuple([z.string(), z.string()])
+        .meta({ description: 'labels of the outcomes', examples: [['Yes', 'No']] }),
+      question: text('question', 'Bitcoin up or down?'),
+      slug: text('slug of the market', 'bitcoin-up-or-down-may-1'),
+    }),
+    match_id: text('id of the match: its `void` takes the event back', `${HASH}:${HASH}`),
+    outcome: text('label of the outcome that is held', 'Yes'),
+    portfolio_share: z.number().meta({
+      description: 'the position after, in percent of all open positions with it, to a tenth',
+      examples: [40.2],
+    }),
+    portfolio_value: amount(
+      'all open positions with it, micro-USDC, held and priced as within the last minute before it is sent',
+    ),
+    price: amount('price of the match for that outcome, micro-USDC a share', '620000'),
+    shares_after: amount('micro-shares held after the match'),
+    shares_before: amount('micro-shares held before the match', '0'),
+    state: z.enum(['pending', 'final']).meta({
+      description:
+        'pending: as if matches were mined in the order of the feed; final: the match is booked, and the shares are exact',
+      examples: ['pending'],
+    }),
+    timestamp: text('when the match was first seen', TIME),
+    token_ids_index: z
+      .union([z.literal(0), z.literal(1)])
+      .meta({ description: 'index of that outcome', examples: [0] }),
+    trader: z.object({
+      address: text('wallet', ADDRESS),
+      name: text('public name, empty if there is none', 'alice'),
+    }),
+    tx_hash: txHash,
+    value: amount('shares that came or left at that price, micro-USDC'),
+    value_after: amount('shares held after the match at that price, micro-USDC'),
+  })
+  .meta({ id: 'StreamPosition' });
+
 /** `tx` of a managed stream. */
 const LiveTransaction = z.object({
   makers: z.array(Participant),
@@ -205,6 +253,6 @@ const End = z.object({
 
 /** By name in the document. */
 export const EVENT_SCHEMAS = {
-  ...{ LiveTransaction, LabelledMatch, CompactMatch },
+  ...{ LiveTransaction, StreamPosition, LabelledMatch, CompactMatch },
   ...{ Gap, Void, Restored, Final, End },
 };

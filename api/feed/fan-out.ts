@@ -2,7 +2,8 @@
  * Delivers the feed to its listeners. A listener is either live (in the index and at the head) or replaying
  * stored events from its cursor. It becomes live between two events, so there is no gap and no duplicate. A
  * replaying listener waits for its socket. A live listener whose client does not read is disconnected at
- * its limit and never slows others.
+ * its limit and never slows others. A listener that is told more than FEED says never becomes live: at the head, it waits for the next
+ * event and reads it as a stored one.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -28,6 +29,7 @@ export type FeedFigures = FanOut['figures'];
 /** A replaying listener waits for its socket when more than this is buffered. */
 const READ_UNSENT_BYTES_MAX = 64 * 1_024;
 const READ_RETRY_MS = 200;
+const TOLD_PAUSE_MS = 20;
 /** How long a client waits before it reconnects, milliseconds. */
 const CLIENT_RETRY = Buffer.from(retryBlock(2_000));
 
@@ -38,6 +40,8 @@ export class FanOut implements LogSink {
   readonly #index = new FilterIndex<Listener>();
   readonly #finalIndex = new FilterIndex<Listener>();
   readonly #opened = { fromNow: 0, resumed: 0 };
+  /** Resumes listeners that wait at the head for the next event. */
+  #waiting: (() => void)[] = [];
   readonly #ended = new Map<SessionEnd, number>(SessionEnd.options.map((why) => [why, 0]));
   /** Totals of listeners that get no more events. */
   #events = 0;
@@ -53,7 +57,7 @@ export class FanOut implements LogSink {
     return {
       listeners: open.length,
       /** Listeners that are not at the head yet. */
-      replaying: open.filter((listener) => !listener.live).length,
+      replaying: open.filter((one) => !one.live && !this.#isAtHead(one)).length,
       /** Messages of the stream that this process has not read. */
       behind: this.#options.log.behind,
       isDamaged: this.#options.log.damage !== undefined,
@@ -74,6 +78,7 @@ export class FanOut implements LogSink {
     this.listeners.add(listener);
     this.#opened[listener.claim === 0n ? 'fromNow' : 'resumed'] += 1;
     void connection.over.then(() => {
+      this.#wake();
       clearInterval(heartbeats);
       this.listeners.delete(listener);
       this.#unlist(listener);
@@ -91,6 +96,7 @@ export class FanOut implements LogSink {
 
   event(event: LogEvent, skippedAfter: Head | undefined): void {
     if (this.listeners.size === 0) return;
+    this.#wake();
     if (skippedAfter !== undefined) this.#reportSkipped(event, skippedAfter);
     const index = event.isFinality ? this.#finalIndex : this.#index;
     // No listener wants it, so the message need not be decoded.
@@ -111,6 +117,7 @@ export class FanOut implements LogSink {
   }
 
   replaced(last: Head): void {
+    this.#wake();
     for (const listener of this.listeners) {
       const { live } = listener;
       if (live) this.#catchUp(listener, last);
@@ -144,12 +151,18 @@ export class FanOut implements LogSink {
     while (listener.connection.open) {
       try {
         if (listener.unlocated) await this.#locate(listener);
-        else if (this.#atHead(listener)) {
+        else if (!this.#isAtHead(listener)) await this.#readPage(listener);
+        else if (listener.tell !== undefined) {
+          await new Promise<void>((resume) => this.#waiting.push(resume));
+          // So that the matches of a moment are read together.
+          await delay(TOLD_PAUSE_MS, undefined, { ref: false });
+        } else {
           listener.live = true;
           this.#file(listener);
           return;
-        } else await this.#readPage(listener);
+        }
       } catch (error) {
+        if (!listener.connection.open) return;
         if (error instanceof NatsUnavailableError || error instanceof StreamMissingError) {
           // Heartbeats continue meanwhile.
           await delay(READ_RETRY_MS, undefined, { ref: false });
@@ -161,7 +174,12 @@ export class FanOut implements LogSink {
     }
   }
 
-  #atHead(listener: Listener): boolean {
+  #wake(): void {
+    for (const resume of this.#waiting.splice(0)) resume();
+  }
+
+  #isAtHead(listener: Listener): boolean {
+    if (listener.unlocated) return false;
     return listener.sequence >= (this.#options.log.head?.sequence ?? 0);
   }
 
@@ -175,6 +193,7 @@ export class FanOut implements LogSink {
     const { head } = this.#options.log;
     const { filter } = listener;
     const events = await this.#options.replay.after(listener.sequence, listener.reading);
+    const told = await listener.tell?.(events, filter, listener.connection.signal);
     // The feed was replaced meanwhile, so these events belong to the old one.
     if (listener.unlocated || head === undefined) return;
     // Events that were read for the old filter may lack facts that the new filter needs.
@@ -189,12 +208,16 @@ export class FanOut implements LogSink {
     if (first.sequence > listener.sequence + 1) listener.sendGap(first.cursor);
     const { connection } = listener;
     for (const event of events) {
-      if (listener.offer(event) === 'cut') return;
-      if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) break;
+      if (listener.offer(event, told?.get(event.sequence)) === 'cut') return;
+      if (connection.unsentBytes <= READ_UNSENT_BYTES_MAX) continue;
+      if (told === undefined) break;
+      // To tell the rest of the page again would cost more than to keep it.
+      await connection.drained(this.#options.stalledMsMax);
+      if (!connection.open || listener.unlocated || listener.filter !== filter) return;
     }
     // Only live listeners get the same events, so only they write in rounds.
     connection.flush();
-    if (this.#atHead(listener)) return;
+    if (this.#isAtHead(listener)) return;
     // Drop the rest of the page while the socket drains, so that a slow client holds only a cursor in memory.
     await setImmediate();
     if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) {

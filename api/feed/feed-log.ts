@@ -377,6 +377,11 @@ export class LogEvent implements Offered {
     return this.#facts ?? undefined;
   }
 
+  /** Undefined if it cannot be read. */
+  get message(): Message | undefined {
+    return readEvent(this.#data)?.message;
+  }
+
   frame(format: Format): Buffer {
     this.#frames[format] ??= encode(decodeFeedEvent(this.#data), this, format);
     return this.#frames[format];

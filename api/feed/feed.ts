@@ -189,6 +189,12 @@ export class Feed {
     });
   }
 
+  /** See `Replay.eventsOf`. */
+  eventsOf: Replay['eventsOf'] = (offered) => this.#replay.eventsOf(offered);
+
+  /** See `Replay.since`. */
+  since: Replay['since'] = (...given) => this.#replay.since(...given);
+
   /** Changes the filter of a managed stream's listeners. */
   refilter(streamId: string, filter: Filter): void {
     for (const listener of this.#fanOut.listeners) {

@@ -13,6 +13,14 @@ import type { Reading, Start } from './replay.ts';
 const HEARTBEAT_BLOCK = ': heartbeat\n\n';
 const HEARTBEAT = Buffer.from(HEARTBEAT_BLOCK);
 
+/** Says more about the matches among these events that pass the filter: blocks by sequence, which are sent before the matches. */
+export type Tell = (
+  events: readonly Offered[],
+  filter: Filter,
+  /** Aborts when nothing more is sent. */
+  signal: AbortSignal,
+) => Promise<ReadonlyMap<number, string>>;
+
 export class Listener {
   readonly connection: FeedConnection;
   readonly format: Format;
@@ -21,6 +29,8 @@ export class Listener {
   readonly streamId: string | null;
   /** Whether it gets `final` events. */
   readonly withFinal: boolean;
+  /** A listener with this always reads stored events, because it has to wait for what it is told. */
+  readonly tell: Tell | undefined;
   /** Applies to later events. Change it through the fan-out, which updates its index. */
   filter: Filter;
   /** Number of sent events: matches, and later events about them. */
@@ -45,6 +55,7 @@ export class Listener {
     readonly keyHash: string;
     readonly streamId: string | null;
     readonly withFinal: boolean;
+    readonly tell?: Tell | undefined;
     /** The client's cursor; 0 = from now on. */
     readonly requested: bigint;
   }) {
@@ -54,6 +65,7 @@ export class Listener {
     this.keyHash = options.keyHash;
     this.streamId = options.streamId;
     this.withFinal = options.withFinal;
+    this.tell = options.tell;
     this.#requested = options.requested;
   }
 
@@ -86,10 +98,15 @@ export class Listener {
     }
   }
 
-  /** Sends an event with a later sequence if it passes the filter. */
-  offer(event: Offered): 'open' | 'cut' {
+  /**
+   * Sends an event with a later sequence if it passes the filter. What was told of it goes first and at once with it: its blocks have
+   * no id, so a client that lost them has not got the event either.
+   */
+  offer(event: Offered, told?: string): 'open' | 'cut' {
     if (this.#wants(event)) {
-      if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
+      const frame = event.frame(this.format);
+      const sent = told === undefined ? frame : Buffer.concat([Buffer.from(told), frame]);
+      if (this.connection.send(sent) === 'cut') return 'cut';
       this.#sentCursor = event.cursor;
       this.delivered += 1;
     }

@@ -5,6 +5,7 @@ import { parseCursor } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { type Filter, filterOf } from './filter.ts';
 import { BOUNDS, LISTS } from './filters.ts';
+import type { Tell } from './listener.ts';
 
 /** A request for an event stream. */
 export type FeedRequest = {
@@ -17,6 +18,8 @@ export type FeedRequest = {
   readonly withFinal: boolean;
   /** If `requested` is 0, delivery starts with this many earlier matches. */
   readonly last: number;
+  /** Says more about matches than FEED does. */
+  readonly tell?: Tell | undefined;
   /** Returns the current filter. Throws Problem if the stream cannot be listened to. */
   readonly filter: () => Filter;
 };
@@ -62,8 +65,17 @@ const Last = z
   });
 
 /** Parameters of every event stream. */
-export const StreamQuery = z.strictObject({
+const StreamQuery = z.strictObject({
   ...{ finality: Finality, last: Last, lastEventId: LastEventId },
+});
+
+/** Parameters of managed streams. */
+export const ManagedQuery = StreamQuery.extend({
+  positions: flag
+    .default(false)
+    .describe(
+      'true: before a match, send `event: position` for each position that it changes of a wallet in `addresses`',
+    ),
 });
 
 /** The parameters of all filters. */
@@ -128,9 +140,10 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
 export function parseStreamQuery(
   query: Query,
   lastEventIdHeader: string | undefined,
-): Pick<FeedRequest, 'requested' | 'withFinal' | 'last'> {
-  const data = parse(StreamQuery, withHeader(query, lastEventIdHeader));
-  return { requested: data.lastEventId ?? 0n, withFinal: data.finality, last: data.last };
+): Pick<FeedRequest, 'requested' | 'withFinal' | 'last'> & { readonly positions: boolean } {
+  const data = parse(ManagedQuery, withHeader(query, lastEventIdHeader));
+  const { finality, last, lastEventId = 0n, positions } = data;
+  return { requested: lastEventId, withFinal: finality, last, positions };
 }
 
 function withHeader(query: Query, header = ''): Query {

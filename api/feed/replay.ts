@@ -15,8 +15,9 @@ import {
   StreamDamagedError,
   type StreamMessage,
 } from '../../infra/nats/reader.ts';
+import { inParts } from '../../infra/parts.ts';
 import { createSlots } from '../../infra/slots.ts';
-import { isFinality, isMatch } from '../../ingest/contract.ts';
+import { type FeedEvent, isFinality, isMatch } from '../../ingest/contract.ts';
 import {
   attainable,
   type Cursor,
@@ -26,7 +27,7 @@ import {
   unprovenBefore,
 } from './cursor.ts';
 import type { Format } from './encode.ts';
-import { encode, type FeedLog, type Offered, readEvent } from './feed-log.ts';
+import { encode, type FeedLog, LogEvent, type Offered, readEvent } from './feed-log.ts';
 import { type Facts, type Filter, matches } from './filter.ts';
 
 /** Delivery starts after `sequence`. */
@@ -47,6 +48,13 @@ export type RecentEvents = {
   readonly hasMore: boolean;
   /** Whether events at the start of the page or in it are no longer stored. */
   readonly hasGap: boolean;
+};
+
+/** What an event of FEED says. */
+export type Decoded = {
+  readonly event: FeedEvent;
+  readonly messageId: string;
+  readonly sequence: number;
 };
 
 /** All stored events from one sequence to another, both inclusive. */
@@ -273,6 +281,54 @@ export class Replay {
       throw new NatsUnavailableError(`${this.#stream} was replaced meanwhile`);
     }
     return { events, cursor, hasMore: sequence < head.sequence, hasGap };
+  }
+
+  /**
+   * The events since a time (milliseconds since 1970) that come before a sequence and pass the filter, without `final`, in pages.
+   *
+   * Rejects with NatsUnavailableError, StreamMissingError and the signal's reason.
+   */
+  async *since(
+    timeMs: number,
+    before: number,
+    filter: Filter,
+    signal: AbortSignal,
+  ): AsyncGenerator<readonly Offered[]> {
+    const reading = { format: 'tx', isFiltered: true, withFinal: false } as const;
+    let from = await this.before(timeMs, reading);
+    for (;;) {
+      const page = await this.page(from, CHUNK_MESSAGES, filter, reading, signal);
+      const { cursor, events, hasMore } = page;
+      yield events.filter(({ sequence }) => sequence < before);
+      if (!hasMore || sequenceOf(cursor) >= before) return;
+      from = BigInt(cursor);
+    }
+  }
+
+  /** What these events say. Without those that were removed meanwhile. Rejects with NatsUnavailableError and StreamMissingError. */
+  async eventsOf(offered: readonly Offered[]): Promise<readonly Decoded[]> {
+    const found: Decoded[] = [];
+    for (const some of inParts(offered, PAGE_EVENTS_MAX)) {
+      const read = await Promise.all(some.map((one) => this.#eventOf(one)));
+      found.push(...read.filter((one) => one !== undefined));
+    }
+    return found;
+  }
+
+  async #eventOf(offered: Offered): Promise<Decoded | undefined> {
+    const { cursor, sequence } = offered;
+    if (offered instanceof LogEvent) {
+      const { message: event, messageId } = offered;
+      return event && { event, messageId, sequence };
+    }
+    const stored = await getMessage(this.#nats, this.#stream, sequence);
+    if (stored !== undefined && cursorOf(sequence, stored.messageId) === cursor) {
+      const event = readEvent(stored.data)?.message;
+      return event && { event, messageId: stored.messageId, sequence };
+    }
+    const { firstSequence } = await streamState(this.#nats, this.#stream);
+    if (sequence < firstSequence) return undefined;
+    throw new NatsUnavailableError(`message ${sequence} of ${this.#stream} cannot be read now`);
   }
 
   #live(): Start {

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import manifest from '../../package.json' with { type: 'json' };
 import { EVENT_SCHEMAS } from '../feed/event-schemas.ts';
-import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from '../feed/query.ts';
+import { LAST_EVENT_ID, ManagedQuery, OrdersQuery } from '../feed/query.ts';
 import type { Described } from '../http/endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from '../http/errors.ts';
 
@@ -195,7 +195,7 @@ const CSV: JsonSchema = {
   description: 'the list as CSV for Accept: text/csv: a header, then one row per element',
 };
 
-const DELIVERY = `The server sends \`: heartbeat\` every 30 s. Every event has an \`id\`, an increasing integer. A client
+const DELIVERY = `The server sends \`: heartbeat\` every 30 s. Events have an \`id\`, an increasing integer. A client
 that sends the last one as \`Last-Event-ID\` gets all later events, from any process of the service, and then the
 live ones. \`event: gap\` says that events between the two cursors in its data are no longer stored, or
 that the cursor belongs to another feed.
@@ -214,7 +214,7 @@ for a match of more than about 100 orders.`;
 
 const EVENT_ID: JsonSchema = {
   type: 'string',
-  description: 'cursor; `gap` and `end` may have none',
+  description: 'cursor; `gap`, `end` and `position` may have none',
   examples: ['28492588'],
 };
 const LAST_EVENT_ID_HEADER = 'Last-Event-ID';
@@ -250,6 +250,11 @@ const LISTEN: Operation = {
 Server-Sent Events: \`event: tx\` with one live transaction in \`data:\`. A changed filter applies to later events. The response ends when the stream is
 deleted or disabled.
 
+With \`positions=true\`, \`event: position\` says what a match does to the positions of the stream's wallets: opened, added, reduced or
+closed, the position before and after, its value and its share of the portfolio. It is sent just before the match and has no
+\`id\`, so a client that resumes gets it again with its match. It is as pending as the match: \`void\` takes back
+both. Settlements, and what final blocks say, are in \`GET /v2/position_events\`.
+
 ${DELIVERY}`,
   parameters: [
     {
@@ -261,10 +266,10 @@ ${DELIVERY}`,
       in: 'path',
       required: true,
     },
-    ...Object.entries(StreamQuery.shape).map(([name, one]) => parameterOf(name, one, 'query')),
+    ...Object.entries(ManagedQuery.shape).map(([name, one]) => parameterOf(name, one, 'query')),
     RESUMED,
   ],
-  responses: opened({ tx: ['LiveTransaction'] }),
+  responses: opened({ tx: ['LiveTransaction'], position: ['StreamPosition'] }),
 };
 
 /** By path, with the problems in addition to those of every endpoint. */

@@ -7,16 +7,19 @@ import type { RequestHandler } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
+import { Portfolios } from '../analytics/position-book.ts';
+import type { Reading } from '../analytics/query.ts';
 import { count, text } from '../analytics/schemas.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Filter } from '../feed/filter.ts';
 import { parseStreamQuery } from '../feed/query.ts';
 import { callerOf } from '../http/caller.ts';
 import { type CallerContext, type Endpoint, endpoint } from '../http/endpoint.ts';
-import { Problem } from '../http/errors.ts';
+import { invalid, Problem } from '../http/errors.ts';
 import { integer, type MarketKey } from '../http/parameters.ts';
 import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
+import { createTeller } from './positions.ts';
 import { type Resolved, StreamStore } from './store.ts';
 import {
   filterOfLists,
@@ -229,21 +232,36 @@ export type Streams = Awaited<ReturnType<typeof openStreams>>;
 export async function openStreams(options: {
   readonly nats: Nats;
   readonly logger: Logger;
-  readonly feed: Pick<Feed, 'serve' | 'refilter' | 'endStream'>;
+  readonly feed: Pick<Feed, 'serve' | 'refilter' | 'endStream' | 'since' | 'eventsOf'>;
+  /** How ClickHouse is read for `event: position`. */
+  readonly reading: Omit<Reading, 'signal'>;
   readonly sessions: Sessions;
   readonly replicas?: number;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
 }) {
   const { feed, sessions } = options;
+  /** Of streams that somebody listened to. The filter stays the same object while its lists do: each one has a cost for listeners. */
+  const filters = new Map<string, { readonly lists: string; readonly filter: Filter }>();
+  function filterOf({ addresses, id, markets, series, tags }: StreamRecord): Filter {
+    const all = { addresses, tags, series, markets };
+    const lists = JSON.stringify(all);
+    const known = filters.get(id);
+    if (known?.lists === lists) return known.filter;
+    const filter = filterOfLists(all);
+    filters.set(id, { lists, filter });
+    return filter;
+  }
   const store = await StreamStore.open({
     ...options,
     onChange: (id, record) => {
       if (record === undefined) feed.endStream(id, 'stream_deleted');
       else if (!record.enabled) feed.endStream(id, 'stream_disabled');
-      else feed.refilter(id, filterOfLists(record));
+      else if (filters.has(id)) feed.refilter(id, filterOf(record));
+      if (record === undefined) filters.delete(id);
     },
   });
+  const portfolios = new Portfolios(options.reading);
 
   /** The current filter. Throws Problem 404 if the stream was deleted, 403 if it was disabled. */
   function filterNow(id: string): Filter {
@@ -251,18 +269,27 @@ export async function openStreams(options: {
     if (record === undefined) {
       throw new Problem({ error: 'not_found', detail: 'the stream is deleted' });
     }
-    if (record.enabled) return filterOfLists(record);
+    if (record.enabled) return filterOf(record);
     const detail = 'the stream is disabled; PUT /streams/{id}/meta enables it';
     throw new Problem({ error: 'stream_disabled', detail });
   }
 
   const listen: RequestHandler = async (request, response) => {
-    const query = parseStreamQuery(request.query, request.get('Last-Event-ID'));
-    const { id } = await store.find(callerOf(response), String(request.params.id));
+    const given = parseStreamQuery(request.query, request.get('Last-Event-ID'));
+    const { positions, ...query } = given;
+    const caller = callerOf(response);
+    const { addresses, id } = await store.find(caller, String(request.params.id));
+    if (positions && addresses.length === 0) {
+      const message = 'needs a stream with addresses, whose positions are told';
+      throw invalid([{ path: 'positions', message }]);
+    }
     const filter = () => filterNow(id);
     // Check before a session is opened. The feed checks again afterwards.
     filter();
-    await feed.serve({ ...query, format: 'tx', streamId: id, filter }, request, response);
+    const wanted = { ...query, format: 'tx', streamId: id, filter } as const;
+    const wallets = () => store.known(id)?.addresses ?? [];
+    const tell = positions ? createTeller({ ...options, portfolios, wallets }) : undefined;
+    await feed.serve({ ...wanted, tell }, request, response);
   };
 
   return {

@@ -112,7 +112,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const evaluate = (pass: Pass) =>
     whileLeader(pass.name, async (until) => {
       // What another process sent in between is read from ALERTS.
-      const lookups = pass.load === undefined ? undefined : createLookups();
+      const lookups = pass.createLookups?.();
       const evaluator = new Evaluator(isDestination, lookups);
       evaluators.set(pass.name, evaluator);
       for (const alert of alerts.all()) evaluator.change(alert.id, ofPass(pass.has, alert));
@@ -161,7 +161,8 @@ function passWithLookups(config: AlertsConfig, logger: Logger): Pass {
     });
   return {
     ...{ name: 'positions', has: (type) => LOOKUP_TYPES.has(type) },
-    load: (lookups, fromMs, until) => patiently(until, () => load(lookups, reading, fromMs)),
+    createLookups: () => createLookups(reading),
+    load: (lookups, matches, until) => patiently(until, () => load(lookups, reading, matches)),
     booked: (waiting, until) => patiently(until, () => waiting.booked(reading)),
   };
 }

@@ -1,6 +1,7 @@
 /**
  * Event streams over fetch, because EventSource cannot send headers. After any disconnect, end or silence, a stream is
- * reopened and resumes after its cursor. Invariant: the program gets each event once and in order, or a `gap`. The cursor
+ * reopened and resumes after its cursor. Invariant: the program gets each event once and in order, or a `gap`; only a `position`,
+ * which has no cursor of its own, can come again with its match. The cursor
  * advances with the events that the program gets, so a program that stores it loses nothing.
  */
 import {
@@ -15,7 +16,16 @@ import {
   joined,
   pause,
 } from './http.ts';
-import type { End, Final, Gap, LabelledMatch, LiveTransaction, Restored, Void } from './types.ts';
+import type {
+  End,
+  Final,
+  Gap,
+  LabelledMatch,
+  LiveTransaction,
+  Restored,
+  StreamPosition,
+  Void,
+} from './types.ts';
 
 /** An event of either kind of stream. */
 type EventOf<Type extends string, Data> = {
@@ -33,11 +43,14 @@ type Sequel =
 /** An event of the order feed. */
 export type FeedEvent = EventOf<'order', LabelledMatch> | Sequel;
 /** An event of a managed stream. */
-export type StreamEvent = EventOf<'tx', LiveTransaction> | Sequel;
+export type StreamEvent =
+  | EventOf<'tx', LiveTransaction>
+  | EventOf<'position', StreamPosition>
+  | Sequel;
 
 /** Known event types. Others are ignored, because they are meant for later versions of this client. */
 export const EVENT_TYPES: readonly (FeedEvent | StreamEvent)['type'][] = [
-  ...(['order', 'tx', 'void', 'restored', 'final', 'gap', 'end'] as const),
+  ...(['order', 'tx', 'position', 'void', 'restored', 'final', 'gap', 'end'] as const),
 ];
 
 export type StreamState =

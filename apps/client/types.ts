@@ -196,6 +196,76 @@ export type LiveTransaction = {
   tx_hash: string;
 };
 
+export type StreamPosition = {
+  /** what the match does to the position; one that changes sides closes and opens */
+  event: 'opened' | 'added' | 'reduced' | 'closed';
+  market: {
+    /** condition id */
+    condition_id: string;
+
+    /** slug of the event */
+    event_slug: string;
+
+    /** market id; 0 while it is unknown */
+    id: string;
+
+    /** labels of the outcomes */
+    outcomes: [string, string];
+
+    /** question */
+    question: string;
+
+    /** slug of the market */
+    slug: string;
+  };
+
+  /** id of the match: its `void` takes the event back */
+  match_id: string;
+
+  /** label of the outcome that is held */
+  outcome: string;
+
+  /** the position after, in percent of all open positions with it, to a tenth */
+  portfolio_share: number;
+
+  /** all open positions with it, micro-USDC, held and priced as within the last minute before it is sent */
+  portfolio_value: string;
+
+  /** price of the match for that outcome, micro-USDC a share */
+  price: string;
+
+  /** micro-shares held after the match */
+  shares_after: string;
+
+  /** micro-shares held before the match */
+  shares_before: string;
+
+  /** pending: as if matches were mined in the order of the feed; final: the match is booked, and the shares are exact */
+  state: 'pending' | 'final';
+
+  /** when the match was first seen */
+  timestamp: string;
+
+  /** index of that outcome */
+  token_ids_index: 0 | 1;
+  trader: {
+    /** wallet */
+    address: string;
+
+    /** public name, empty if there is none */
+    name: string;
+  };
+
+  /** hash of the transaction */
+  tx_hash: string;
+
+  /** shares that came or left at that price, micro-USDC */
+  value: string;
+
+  /** shares held after the match at that price, micro-USDC */
+  value_after: string;
+};
+
 export type LabelledMatch = {
   /** hash of the transaction */
   tx_hash: string;
@@ -3284,4 +3354,7 @@ export type StreamQuery = {
 
   /** start with this many of the newest matches that pass the filter; a cursor takes precedence; 0 to 1000; default: 0 */
   last?: number | undefined;
+
+  /** true: before a match, send `event: position` for each position that it changes of a wallet in `addresses`; default: false */
+  positions?: boolean | undefined;
 };

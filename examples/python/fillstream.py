@@ -41,7 +41,7 @@ GHOST_SECONDS_MAX = 1_000.0
 FINAL_REASONS = {"key_revoked", "stream_deleted", "stream_disabled", "quota_used_up", "fault"}
 
 # Others are meant for later versions of this client.
-EVENT_TYPES = {"order", "tx", "final", "void", "restored", "gap", "end"}
+EVENT_TYPES = {"order", "tx", "position", "final", "void", "restored", "gap", "end"}
 AnyEvent = TypeVar("AnyEvent", covariant=True)
 
 
@@ -112,9 +112,9 @@ class Fillstream:
         """Matches when they are first seen, with the filters of GET /v1/stream/orders. `finality=True` adds final events."""
         return Stream(self, _with("/v1/stream/orders", {"format": "json", **filters}), after)
 
-    def stream(self, id: str, after: Optional[str] = None) -> Stream[StreamEvent]:
-        """A managed stream."""
-        return Stream(self, f"/streams/{urllib.parse.quote(id)}", after)
+    def stream(self, id: str, after: Optional[str] = None, **query: Any) -> Stream[StreamEvent]:
+        """A managed stream. `finality=True` adds final events, `positions=True` what matches do to positions."""
+        return Stream(self, _with(f"/streams/{urllib.parse.quote(id)}", query), after)
 
     def _request(self, target: str, body: Optional[bytes] = None, headers: Dict[str, str] = {}) -> Tuple[Any, str]:
         """The decoded response, and its `Link`."""
@@ -374,6 +374,41 @@ class Transaction(TypedDict):
     tx_hash: str
 
 
+class PositionMarket(TypedDict):
+    condition_id: str
+    event_slug: str
+    id: str  # "0" while it is unknown
+    outcomes: Tuple[str, str]
+    question: str
+    slug: str
+
+
+class PositionTrader(TypedDict):
+    address: str
+    name: str
+
+
+class Position(TypedDict):
+    """What the next match does to a position. It may come again with its match."""
+
+    event: Literal["opened", "added", "reduced", "closed"]
+    market: PositionMarket
+    match_id: str
+    outcome: str
+    portfolio_share: float  # percent
+    portfolio_value: str  # micro-USDC
+    price: str  # micro-USDC a share
+    shares_after: str  # micro-shares
+    shares_before: str  # micro-shares
+    state: Literal["pending", "final"]
+    timestamp: str
+    token_ids_index: Literal[0, 1]
+    trader: PositionTrader
+    tx_hash: str
+    value: str  # micro-USDC
+    value_after: str  # micro-USDC
+
+
 class Final(TypedDict):
     tx_hash: str
     match_id: str
@@ -421,7 +456,7 @@ Sequel = Union[
     Event[Literal["gap"], Gap],
 ]
 FeedEvent = Union[Event[Literal["order"], Match], Sequel]
-StreamEvent = Union[Event[Literal["tx"], Transaction], Sequel]
+StreamEvent = Union[Event[Literal["tx"], Transaction], Event[Literal["position"], Position], Sequel]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { AlertEvent } from '../../apps/alerts/event.ts';
+import { Client } from '../support/raw-client.ts';
 import { type Service, startService, temporaryDirectory, until } from '../support/service.ts';
 
 const TRADERS = 50;
@@ -69,6 +70,61 @@ test('a position alert finds every trade, with the position before and after it'
   expect(new Set(wanted.map(({ data }) => data.event))).toEqual(
     new Set(['opened', 'added', 'reduced', 'closed']),
   );
+});
+
+test('a managed stream tells what its matches did to positions, exactly once they are booked', async () => {
+  const watched = await busiest();
+  const headers = { 'X-Service-Key': service.ready.key, 'Content-Type': 'application/json' };
+  const created = await fetch(`${service.ready.url}/streams`, {
+    ...{ method: 'POST', headers },
+    body: JSON.stringify({ name: 'busiest', addresses: watched }),
+  });
+  const { id } = (await created.json()) as { id: string };
+  const path = `/streams/${id}`;
+  const port = Number(new URL(service.ready.url).port);
+  const query = 'positions=true&finality=true';
+  const live = await new Client(port, { path, query, headers }).begun();
+  const start = (await live.until(({ lastEventId }) => lastEventId !== undefined)).lastEventId;
+  await live.until((client) => dataOf(client, 'position').length >= EVENTS);
+  const shown = new Set(dataOf(live, 'position').map(({ match_id }) => match_id));
+  // Until it is known what became of each.
+  await live.until((client) => {
+    const known = [...dataOf(client, 'final'), ...dataOf(client, 'void')];
+    return known.filter(({ match_id }) => shown.has(match_id)).length >= shown.size;
+  });
+  live.close();
+  const final = new Set(dataOf(live, 'final').map(({ match_id }) => match_id));
+  const last = dataOf(live, 'final').at(-1)?.tx_hash;
+  await until(async () =>
+    [...(await bookedOf(service, watched)).values()].find(({ tx }) => tx === last),
+  );
+  const again = new Client(port, {
+    path,
+    query,
+    headers: { ...headers, 'Last-Event-ID': start ?? '' },
+  });
+  await again.until(({ blocks }) => blocks.some(({ id }) => id === live.lastEventId));
+  again.close();
+  const wanted = dataOf(again, 'position').filter(
+    ({ match_id }) => shown.has(match_id) && final.has(match_id),
+  );
+  expect(new Set(wanted.map(({ state }) => state))).toEqual(new Set(['final']));
+  const booked = await bookedOf(service, watched);
+  const found = Map.groupBy(wanted, ({ market, trader, tx_hash }) =>
+    [tx_hash, trader.address, market.condition_id].join(' '),
+  );
+  const differences = [...found].flatMap(([key, parts]) => {
+    const asAlert = ({ shares_after, shares_before, token_ids_index, ...rest }: Told) => ({
+      ...{ ...rest, outcome_index: token_ids_index },
+      ...{ shares_after: Number(shares_after), shares_before: Number(shares_before) },
+    });
+    const [before, after] = netOf(parts.map(asAlert));
+    const { before: known, after: next } = booked.get(key) ?? {};
+    const isSame = known === String(before) && next === String(after);
+    return isSame ? [] : [`${key}: ${before} → ${after}, booked ${known} → ${next}`];
+  });
+  expect(differences).toEqual([]);
+  expect(found.size).toBeGreaterThan(EVENTS / 4);
 });
 
 test('alerts find every settled position of their traders, and every resolved market of their tags', async () => {
@@ -140,6 +196,20 @@ test('a trader whose PnL crosses a level is found', async () => {
     ]);
   }
 });
+
+/** Data of `event: position`. */
+type Told = Pick<Data, 'tx_hash' | 'trader' | 'market'> & {
+  readonly match_id: string;
+  readonly state: string;
+  readonly token_ids_index: number;
+  readonly shares_before: string;
+  readonly shares_after: string;
+};
+
+/** The data of a client's events of a kind; of other kinds, it has the match's ids. */
+function dataOf({ blocks }: Client, kind: string): readonly Told[] {
+  return blocks.flatMap(({ data, event }) => (event === kind ? [JSON.parse(data ?? '')] : []));
+}
 
 type Data = {
   readonly tx_hash: string;

@@ -25,17 +25,25 @@ if (!isHere) console.info('skipped: there is no python3 here (apt-get install py
 const PYTHON_TYPES: Readonly<Record<string, string>> = {
   string: 'str',
   integer: 'int',
-  // Only ids of markets, of which some exceed what the schema library calls an integer.
-  number: 'int',
   boolean: 'bool',
 };
 
 /** The type of a schema as the test's Python program prints it. */
 function pythonShape(schema: JsonSchema | undefined): unknown {
-  const { type, enum: options, anyOf, prefixItems, items, properties } = schema ?? {};
+  const {
+    type,
+    enum: options,
+    anyOf,
+    prefixItems,
+    items,
+    properties,
+    examples = [],
+  } = schema ?? {};
   if (options !== undefined) return options;
   if (anyOf !== undefined) return anyOf.map((one) => one.const);
   if (prefixItems !== undefined) return { tuple: (prefixItems as JsonSchema[]).map(pythonShape) };
+  // Some ids of markets exceed what the schema library calls an integer.
+  if (type === 'number') return examples.every(Number.isInteger) ? 'int' : 'float';
   if (type === 'array') return { list: pythonShape(items as JsonSchema) };
   if (properties === undefined) return PYTHON_TYPES[String(type)];
   const members = Object.entries(properties);
@@ -83,7 +91,7 @@ def shape(type):
         return {"tuple": [shape(of) for of in args]}
     return {"list": shape(args[0])} if origin is list else type.__name__
 from typing import Literal, get_args, get_origin, get_type_hints, is_typeddict
-types = {"LabelledMatch": Match, "LiveTransaction": Transaction, "Final": Final, "Void": Void, "Restored": Restored, "Gap": Gap}
+types = {"LabelledMatch": Match, "LiveTransaction": Transaction, "StreamPosition": Position, "Final": Final, "Void": Void, "Restored": Restored, "Gap": Gap}
 print(json.dumps({name: shape(type) for name, type in types.items()}))`);
     const documented = (name: string) => [name, pythonShape(OPEN_API.components.schemas[name])];
     const shapes = JSON.parse(printed);

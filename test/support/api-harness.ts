@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import pino from 'pino';
+import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { generateKey, hashKey, KeyRecord, openKeys, storeKey } from '../../api/auth/keys.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { Feed } from '../../api/feed/feed.ts';
@@ -109,7 +110,8 @@ export async function startApi(options: {
   const usage = await openUsage({ bucket: usageBucket, logger: silent });
   const sessions = await Sessions.start({ nats, logger: silent });
   const ownFeed = await Feed.start({ nats, logger: silent, sessions });
-  const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
+  const reading = { select, queryMsMax: options.queryMsMax ?? QUERY_MS_MAX };
+  const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions, reading });
   const feed = options.feed ?? ownFeed;
   const states = watchStates(nats);
   const limits = { chain: 30, projection: 30 };

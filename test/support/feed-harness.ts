@@ -22,6 +22,7 @@ import type { MarketKey } from '../../api/http/parameters.ts';
 import { serveEndpoints } from '../../api/http/routes.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
+import { createSelect } from '../../infra/clickhouse.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter } from '../../infra/nats/writer.ts';
@@ -159,6 +160,9 @@ export type Api = {
   close(): Promise<void>;
 };
 
+/** These feeds tell nothing of positions. */
+const NO_CLICKHOUSE = { url: 'http://127.0.0.1:1', database: 'none' };
+
 /**
  * Serves a feed and managed streams, as one of several processes would. The caller's account is
  * `X-Account`, by default `tests`; its tier is the first word of the account, by default pro.
@@ -169,7 +173,8 @@ export async function startApi(
   const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
   const sessions = await Sessions.start({ ...options, logger });
   const feed = await Feed.start({ ...options, sessions, logger });
-  const streams = await openStreams({ ...options, feed, sessions, logger });
+  const reading = { select: createSelect({ ...NO_CLICKHOUSE, name: 'api' }), queryMsMax: 1_000 };
+  const streams = await openStreams({ ...options, feed, sessions, logger, reading });
   // These reject when a test replaces the whole broker.
   sessions.watching.catch(() => undefined);
   streams.watching.catch(() => undefined);

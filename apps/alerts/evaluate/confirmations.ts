@@ -3,6 +3,7 @@
  * waits until the match is booked, a moment after it is final, and says what was booked.
  */
 import { z } from 'zod';
+import { changesOf } from '../../../api/analytics/position-changes.ts';
 import { type Reading, read } from '../../../api/analytics/query.ts';
 import {
   boolean,
@@ -15,7 +16,7 @@ import {
 } from '../../../api/analytics/rows.ts';
 import { Bytes } from '../../../infra/clickhouse.ts';
 import type { AlertMessage } from '../logs.ts';
-import { changesOf, describe } from './position.ts';
+import { describe } from './position.ts';
 
 /** As `describe` made it. */
 const PositionData = z.object({

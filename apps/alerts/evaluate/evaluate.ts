@@ -14,7 +14,12 @@ import {
   storedSince,
   tailBatches,
 } from '../../../infra/nats/reader.ts';
-import { decodeFeedEvent, FEED_STREAM, type FeedSequel } from '../../../ingest/contract.ts';
+import {
+  decodeFeedEvent,
+  FEED_STREAM,
+  type FeedMatch,
+  type FeedSequel,
+} from '../../../ingest/contract.ts';
 import { ALERTS_STREAM, AlertMessage, PROGRESS_BUCKET, publishEvent } from '../logs.ts';
 import type { AlertMetrics } from '../metrics.ts';
 import { Confirmations } from './confirmations.ts';
@@ -38,10 +43,16 @@ type Progress = z.infer<typeof Progress>;
 export type Pass = {
   /** Key of its progress and of its lease. */
   readonly name: string;
+  /** What its rules look up; absent: nothing. */
+  readonly createLookups?: () => Lookups;
   /** Whether this pass evaluates rules of a type. */
   readonly has: (type: string) => boolean;
-  /** Reads what the rules have to look up for matches that were detected at this time or later. Waits while it cannot. */
-  readonly load?: (lookups: Lookups, fromMs: number, until: AbortSignal) => Promise<void>;
+  /** Reads what the rules have to look up for these matches. Waits while it cannot. */
+  readonly load?: (
+    lookups: Lookups,
+    matches: readonly FeedMatch[],
+    until: AbortSignal,
+  ) => Promise<void>;
   /** The confirmations whose matches are booked. Waits while it cannot read them. */
   readonly booked?: (
     waiting: Confirmations,
@@ -192,9 +203,7 @@ async function evaluate(
   const events = batch.map(({ data, messageId }) => ({ event: decodeFeedEvent(data), messageId }));
   const matches = events.flatMap(({ event }) => (event.kind === 'match' ? [event] : []));
   for (const match of matches) evaluator.prepare(match);
-  const [first] = matches;
-  if (first !== undefined && lookups !== undefined)
-    await pass.load?.(lookups, first.detectedAtMs, signal);
+  if (matches.length > 0 && lookups !== undefined) await pass.load?.(lookups, matches, signal);
   let storing: Promise<void>[] = [];
   for (const { event, messageId } of events) {
     // What takes an event back is stored after it.

@@ -105,7 +105,7 @@ export class Evaluator {
     if (sequel.kind === 'void') {
       this.#forEach(factsOfSequel(sequel), ({ forget }) => forget(matchId));
       this.#lookups?.positions.forget(matchId);
-    }
+    } else if (sequel.kind === 'restored') this.#lookups?.positions.restore(matchId);
     return this.open.ofMatch(matchId).flatMap((open) => this.#follow(open, sequel));
   }
 

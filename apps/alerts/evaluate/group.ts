@@ -1,10 +1,11 @@
 /** The rule `group`: several of a set of wallets buy the same outcome within a time. */
+
+import { fillsOf, marketData, traderData } from '../../../api/analytics/match-data.ts';
+import { Recent } from '../../../api/analytics/recent-matches.ts';
 import type { FeedTrader } from '../../../ingest/contract.ts';
 import { feedFilter } from '../feed-filter.ts';
 import type { RuleOf } from '../rule.ts';
-import { marketData, traderData } from './data.ts';
-import { Recent } from './recent.ts';
-import { fillsOf, type Watcher } from './watcher.ts';
+import type { Watcher } from './watcher.ts';
 import { marketTitle, traderName, usdc } from './words.ts';
 
 type Buy = {

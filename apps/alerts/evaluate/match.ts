@@ -1,8 +1,9 @@
 /** The rule `match`: a match that passes a filter. */
+import { fillsOf } from '../../../api/analytics/match-data.ts';
 import { encodeMatch } from '../../../api/feed/encode.ts';
 import { feedFilter } from '../feed-filter.ts';
 import type { RuleOf } from '../rule.ts';
-import { fillsOf, type Watcher } from './watcher.ts';
+import type { Watcher } from './watcher.ts';
 import { fillText } from './words.ts';
 
 export function matchWatcher(rule: RuleOf<'match'>): Watcher {

@@ -1,8 +1,9 @@
 /** The rule `move`: the price of a market moves by so many points within a time. */
+
+import { marketData } from '../../../api/analytics/match-data.ts';
+import { Recent } from '../../../api/analytics/recent-matches.ts';
 import { feedFilter } from '../feed-filter.ts';
 import type { RuleOf } from '../rule.ts';
-import { marketData } from './data.ts';
-import { Recent } from './recent.ts';
 import type { Watcher } from './watcher.ts';
 import { cents, marketTitle, priceOf } from './words.ts';
 

@@ -1,8 +1,9 @@
 /** The rule `price`: the price of an outcome crosses a level. */
+
+import { marketData } from '../../../api/analytics/match-data.ts';
 import type { FeedMatch } from '../../../ingest/contract.ts';
 import { feedFilter } from '../feed-filter.ts';
 import type { RuleOf } from '../rule.ts';
-import { marketData } from './data.ts';
 import type { PriceBook } from './prices.ts';
 import type { Watcher } from './watcher.ts';
 import { cents, marketTitle, priceOf } from './words.ts';

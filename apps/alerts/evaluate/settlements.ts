@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { MarketData } from '../../../api/analytics/match-data.ts';
 import { createMetadata, type Listing } from '../../../api/analytics/metadata-cache.ts';
 import { type Reading, read } from '../../../api/analytics/query.ts';
 import { hexText, int, type RowOf, rowOf, seconds, typed } from '../../../api/analytics/rows.ts';
@@ -13,14 +14,13 @@ import { Bytes } from '../../../infra/clickhouse.ts';
 import type { Nats } from '../../../infra/nats/connection.ts';
 import { openKv, parseValue } from '../../../infra/nats/kv.ts';
 import type { ProcessStates } from '../../../infra/nats/states.ts';
+import { inParts } from '../../../infra/parts.ts';
 import { type Hash, winningOutcome } from '../../../ingest/contract.ts';
 import { type AlertEvent, eventId } from '../event.ts';
 import { feedFilter } from '../feed-filter.ts';
 import { type AlertMessage, PROGRESS_BUCKET, publishEvent } from '../logs.ts';
 import type { AlertMetrics } from '../metrics.ts';
 import type { AlertRecord, RuleOf } from '../rule.ts';
-import type { MarketData } from './data.ts';
-import { inParts } from './parts.ts';
 import { titleOf, traderName, usdc } from './words.ts';
 
 const POLL_MS = 1_000;

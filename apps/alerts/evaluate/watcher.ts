@@ -1,6 +1,6 @@
 /** A watcher finds what one alert waits for among the matches of FEED, in their order. */
 import type { Filter } from '../../../api/feed/filter.ts';
-import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
+import type { FeedMatch } from '../../../ingest/contract.ts';
 
 type Seen = {
   readonly match: FeedMatch;
@@ -32,8 +32,3 @@ export type Watcher = {
   /** A match that was seen did not happen. */
   readonly forget: (matchId: string) => void;
 };
-
-/** All fills of a match, the taker's first. */
-export function fillsOf({ makers, taker }: FeedMatch): readonly FeedFill[] {
-  return [taker, ...makers];
-}

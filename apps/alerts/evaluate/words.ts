@@ -1,7 +1,7 @@
 /** What happened, in a line that people read on a phone. */
 
+import { type MarketData, marketData, type TraderData } from '../../../api/analytics/match-data.ts';
 import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
-import { type MarketData, marketData, type TraderData } from './data.ts';
 
 const MONEY = new Intl.NumberFormat('en-US', {
   minimumFractionDigits: 2,

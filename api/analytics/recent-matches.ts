@@ -1,4 +1,4 @@
-/** What a rule remembers of the matches of the last seconds, by market or outcome. */
+/** What is remembered of the matches of the last seconds, by a key such as the market. */
 type Remembered = { readonly matchId: string; readonly atMs: number };
 
 /** Above so many keys, and twice as many as were left the last time, those without a recent match are removed. */
@@ -39,12 +39,19 @@ export class Recent<One extends Remembered> {
     this.#keysMax = Math.max(KEYS_MAX, 2 * this.#byKey.size);
   }
 
-  forget(matchId: string): void {
+  /** Returns what was remembered of the match, by key. */
+  forget(matchId: string): ReadonlyMap<string, One> {
+    const forgotten = new Map<string, One>();
     for (const key of this.#keysOf.get(matchId) ?? []) {
-      const left = (this.#byKey.get(key) ?? []).filter((one) => one.matchId !== matchId);
-      this.#byKey.set(key, left);
+      const all = this.#byKey.get(key) ?? [];
+      for (const one of all) if (one.matchId === matchId) forgotten.set(key, one);
+      this.#byKey.set(
+        key,
+        all.filter((one) => one.matchId !== matchId),
+      );
     }
     this.#keysOf.delete(matchId);
+    return forgotten;
   }
 
   #leave(matchId: string, key: string): void {

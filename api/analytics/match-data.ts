@@ -1,5 +1,5 @@
-/** The members of an event that say which match, market or trader it is about. */
-import type { FeedMatch, FeedTrader } from '../../../ingest/contract.ts';
+/** Parts of a match of FEED, and the members of an event that say which market and trader it is about. */
+import type { FeedFill, FeedMatch, FeedTrader } from '../../ingest/contract.ts';
 
 export type MarketData = {
   readonly condition_id: string;
@@ -25,4 +25,9 @@ export function marketData({ conditionId, market }: FeedMatch): MarketData {
 
 export function traderData({ address, name }: FeedTrader): TraderData {
   return { address, name };
+}
+
+/** All fills of a match, the taker's first. */
+export function fillsOf({ makers, taker }: FeedMatch): readonly FeedFill[] {
+  return [taker, ...makers];
 }

@@ -3,15 +3,17 @@
  * A position is the net of both outcomes of a market, as in `GET /v2/position_events`.
  */
 import { LRUCache } from 'lru-cache';
-import { readHoldings } from '../../../api/analytics/holdings.ts';
-import { readMarksOfTrader, valueAt } from '../../../api/analytics/marks.ts';
-import { type Reading, read } from '../../../api/analytics/query.ts';
-import { boolean, hexText, int, rowOf, seconds } from '../../../api/analytics/rows.ts';
-import { Bytes } from '../../../infra/clickhouse.ts';
-import type { FeedFill, FeedMatch } from '../../../ingest/contract.ts';
-import { inParts } from './parts.ts';
-import { Recent } from './recent.ts';
-import { fillsOf } from './watcher.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { upTo } from '../../infra/lru.ts';
+import { inParts } from '../../infra/parts.ts';
+import type { FeedMatch } from '../../ingest/contract.ts';
+import { readHoldings } from './holdings.ts';
+import { readMarkedOf, valueAt } from './marks.ts';
+import { fillsOf } from './match-data.ts';
+import { netOf } from './position-changes.ts';
+import { type Reading, read } from './query.ts';
+import { Recent } from './recent-matches.ts';
+import { boolean, hexText, int, rowOf, seconds } from './rows.ts';
 
 /** Within this time, every match is booked or void, unless the projector is behind. */
 export const BOOKED_SECONDS_MAX = 600;
@@ -20,6 +22,8 @@ const PORTFOLIOS_MAX = 2_000;
 /** More would make a parameter too long. */
 const AT_ONCE = 500;
 const PORTFOLIOS_AT_ONCE = 4;
+/** Matches that did not happen and may be restored. */
+const FORGOTTEN_MAX = 1_000;
 
 const AFTER = 'if(position_outcome = 0, position_shares, -position_shares)';
 
@@ -33,7 +37,7 @@ const Row = rowOf({
   after: int('after'),
 });
 
-/** The bookings of the last time, in chain order, after a row for each market with what was held before. */
+/** The bookings between two times, in chain order, after a row for each market with what was held before. */
 const SQL = `
 SELECT ${Row.columns}
 FROM
@@ -42,7 +46,7 @@ FROM
     position_before AS before, ${AFTER} AS after, (block_number, log_index, rank) AS place
   FROM bookings
   WHERE trader IN {traders:Array(FixedString(20))} AND condition_id IN {conditions:Array(FixedString(32))}
-    AND block_time >= toDateTime({since:UInt32}, 'UTC')
+    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({until:UInt32}, 'UTC')
   UNION ALL
   SELECT trader, condition_id, toDateTime(0, 'UTC'), toFixedString('', 32), false,
     toInt64(0), argMax(${AFTER}, (block_number, log_index, rank)), (toUInt64(0), toUInt32(0), toUInt8(0))
@@ -71,31 +75,56 @@ type Traded = {
 /** Micro-USDC by condition id. */
 type Portfolio = ReadonlyMap<string, bigint>;
 
+/** What the open positions of wallets are worth. Readers share a read, and its result for a minute. */
+export class Portfolios {
+  readonly #values: LRUCache<string, Portfolio>;
+
+  constructor(reading: Omit<Reading, 'signal'>) {
+    this.#values = new LRUCache({
+      ...{ max: PORTFOLIOS_MAX, ttl: PORTFOLIO_MS_MAX },
+      fetchMethod: (trader) => readPortfolio({ ...reading, signal: null }, trader),
+    });
+  }
+
+  /** Rejects with Problem 503. */
+  of(trader: string): Promise<Portfolio> {
+    return this.#values.forceFetch(trader);
+  }
+}
+
 export class PositionBook {
   readonly #wanted = new Map<string, { readonly trader: string; readonly conditionId: string }>();
   /** Of the wanted positions, since the last `load`. */
   #booked = new Map<string, Booking[]>();
-  readonly #portfolios = new LRUCache<string, Portfolio>({
-    ...{ max: PORTFOLIOS_MAX, ttl: PORTFOLIO_MS_MAX },
-  });
+  readonly #portfolios: Portfolios;
+  /** Of the wanted wallets, since the last `load`. */
+  #worth = new Map<string, Portfolio>();
   /** What all wallets traded in FEED: a rule may be new. */
   readonly #traded = new Recent<Traded>(BOOKED_SECONDS_MAX);
+  readonly #forgotten = new LRUCache<string, ReadonlyMap<string, Traded>>(upTo(FORGOTTEN_MAX));
+
+  constructor(portfolios: Portfolios) {
+    this.#portfolios = portfolios;
+  }
 
   /** `load` will read this position. */
   want(trader: string, { conditionId }: FeedMatch): void {
     this.#wanted.set(keyOf(trader, conditionId), { trader, conditionId });
   }
 
-  /** Reads the wanted positions for matches that were detected at this time or later. Throws Problem 503. */
-  async load(reading: Reading, fromMs: number): Promise<void> {
+  /** Reads the wanted positions for these matches. Throws Problem 503. */
+  async load(reading: Reading, matches: readonly FeedMatch[]): Promise<void> {
     this.#booked = new Map();
     if (this.#wanted.size === 0) return;
     const all = [...this.#wanted.values()];
-    const since = Math.max(0, Math.floor(fromMs / 1_000) - BOOKED_SECONDS_MAX);
+    // They are not exactly in the order of detection.
+    const times = matches.map(({ detectedAtMs }) => Math.floor(detectedAtMs / 1_000));
+    const since = Math.max(0, Math.min(...times) - BOOKED_SECONDS_MAX);
+    const until = Math.max(...times) + BOOKED_SECONDS_MAX;
     for (const some of inParts(all, AT_ONCE)) {
       const traders = new Bytes([...new Set(some.map(({ trader }) => trader))]);
       const conditions = new Bytes([...new Set(some.map(({ conditionId }) => conditionId))]);
-      const parameters = { traders, conditions, since };
+      const parameters = { traders, conditions, since, until };
       const rows = await read(reading, { sql: SQL, parameters, row: Row });
       const keys = new Set(some.map(({ conditionId, trader }) => keyOf(trader, conditionId)));
       for (const { conditionId, trader, ...booking } of rows) {
@@ -108,12 +137,10 @@ export class PositionBook {
       }
     }
     const traders = new Set(all.map(({ trader }) => trader));
-    const unread = [...traders].filter((trader) => !this.#portfolios.has(trader));
-    for (const some of inParts(unread, PORTFOLIOS_AT_ONCE)) {
+    this.#worth = new Map();
+    for (const some of inParts([...traders], PORTFOLIOS_AT_ONCE)) {
       await Promise.all(
-        some.map(async (trader) => {
-          this.#portfolios.set(trader, await readPortfolio(reading, trader));
-        }),
+        some.map(async (trader) => this.#worth.set(trader, await this.#portfolios.of(trader))),
       );
     }
   }
@@ -140,6 +167,12 @@ export class PositionBook {
     );
   }
 
+  /** Whether the position is exact, because the match is booked. */
+  isBooked(trader: string, { conditionId, txHash }: FeedMatch): boolean {
+    const bookings = this.#booked.get(keyOf(trader, conditionId)) ?? [];
+    return bookings.some((one) => one.txHash === txHash && !one.isOpening);
+  }
+
   /** Whether the wallet never had shares of the market before a match. */
   isFirst(trader: string, { conditionId, detectedAtMs, txHash }: FeedMatch): boolean {
     const key = keyOf(trader, conditionId);
@@ -152,7 +185,7 @@ export class PositionBook {
   /** What the wallet's other open positions are worth, micro-USDC, at the marks of the last minute. */
   others(trader: string, { conditionId }: FeedMatch): bigint {
     let total = 0n;
-    for (const [id, value] of this.#portfolios.get(trader) ?? []) {
+    for (const [id, value] of this.#worth.get(trader) ?? []) {
       if (id !== conditionId) total += value;
     }
     return total;
@@ -169,8 +202,17 @@ export class PositionBook {
     }
   }
 
+  /** A match did not happen. */
   forget(matchId: string): void {
-    this.#traded.forget(matchId);
+    this.#forgotten.set(matchId, this.#traded.forget(matchId));
+  }
+
+  /** It happened after all. */
+  restore(matchId: string): void {
+    for (const [key, one] of this.#forgotten.get(matchId) ?? []) {
+      this.#traded.set(key, [...this.#traded.of(key, one.atMs), one], one.atMs);
+    }
+    this.#forgotten.delete(matchId);
   }
 
   /** Forgets which positions were wanted. */
@@ -189,15 +231,10 @@ function changesOf(match: FeedMatch): ReadonlyMap<string, bigint> {
   return changes;
 }
 
-export function netOf({ outcomeIndex, shares, side }: FeedFill): bigint {
-  return (side === 'BUY') === (outcomeIndex === 0) ? shares : -shares;
-}
-
 async function readPortfolio(reading: Reading, trader: string): Promise<Portfolio> {
-  const [holdings, marks] = await Promise.all([
-    readHoldings(reading, trader, { isOpen: true }),
-    readMarksOfTrader(reading, trader),
-  ]);
+  const holdings = await readHoldings(reading, trader, { isOpen: true });
+  const held = holdings.map(({ conditionId }) => conditionId);
+  const marks = await readMarkedOf(reading, held, trader);
   return new Map(
     holdings.map(({ conditionId, outcome, shares }) => {
       const mark = marks.get(conditionId)?.mark;
