@@ -27,16 +27,15 @@ type TellerOptions = {
 /** What a listener was told so far, through a sequence of the feed. */
 type Told = { readonly filter: Filter; readonly book: PositionBook; through: number };
 
+const NOTHING: ReadonlyMap<number, string> = new Map();
+
 /** Waits while ClickHouse cannot be read. Rejects with NatsUnavailableError, StreamMissingError and the signal's reason. */
 export function createTeller(options: TellerOptions): Tell {
   const { feed, logger, reading, wallets } = options;
   let told: Told | undefined;
 
-  const tell: Tell = async (events, filter, signal) => {
+  const tell: Tell = async (passing, filter, signal) => {
     const blocks = new Map<number, string>();
-    const passing = events.filter(
-      ({ facts, isFinality }) => !isFinality && facts !== undefined && matches(filter, facts),
-    );
     const watched = new Set(wallets());
     const decoded = watched.size === 0 ? [] : await feed.eventsOf(passing);
     const [first] = decoded;
@@ -64,11 +63,16 @@ export function createTeller(options: TellerOptions): Tell {
     return blocks;
   };
 
-  return (events, filter, signal) =>
-    retry(() => tell(events, filter, signal), {
+  return async (events, filter, signal) => {
+    const passing = events.filter(
+      ({ facts, isFinality }) => !isFinality && facts !== undefined && matches(filter, facts),
+    );
+    if (passing.length === 0) return NOTHING;
+    return await retry(() => tell(passing, filter, signal), {
       ...{ isRetryable: (error) => error instanceof Problem, signal },
       onRetry: (err) => logger.warn({ err }, 'positions cannot be read, retrying'),
     });
+  };
 }
 
 /** A book with the matches of the last minutes before an event. */
