@@ -6,6 +6,8 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { type Nats, NatsUnavailableError } from '../../infra/nats/connection.ts';
+import { parseValue } from '../../infra/nats/kv.ts';
+import { getMessage } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { ensureDeduplicated, ensureWorkQueue, publishOnce } from '../../infra/nats/work-queue.ts';
 import { retry } from '../../infra/retry.ts';
@@ -78,23 +80,30 @@ export async function ensureAlertStreams(nats: Nats, replicas: number): Promise<
   });
 }
 
-/** Stores the event for the stream of its account and for each of its destinations. Waits while NATS is away. */
+/**
+ * Stores the event for the stream of its account and for each of its destinations. If it was stored before, what was stored then is
+ * sent: an id never has two contents, though a position found again after a crash may be described with other prices. Waits
+ * while NATS is away.
+ */
 export async function publishEvent(
   nats: Nats,
-  message: AlertMessage,
+  found: AlertMessage,
   signal: AbortSignal,
-): Promise<number> {
-  const { account, destinations, event } = message;
+): Promise<{ readonly message: AlertMessage; readonly sequence: number }> {
   // First what a successor reads to take events back.
-  const sequence = await persistently(signal, () =>
-    publishOnce(nats, ALERTS_STREAM, {
-      ...{ subject: alertsSubject(account), id: event.id, data: JSON.stringify(message) },
-    }),
-  );
+  const stored = await persistently(signal, async () => {
+    const { isRepeated, sequence } = await publishOnce(nats, ALERTS_STREAM, {
+      ...{ subject: alertsSubject(found.account), id: found.event.id, data: JSON.stringify(found) },
+    });
+    const earlier = isRepeated ? await getMessage(nats, ALERTS_STREAM, sequence) : undefined;
+    const message = earlier && parseValue(AlertMessage, earlier.data);
+    return { message: message ?? found, sequence };
+  });
+  const { destinations, event } = stored.message;
   await Promise.all(
     destinations.map((destination) => publishDelivery(nats, destination, event, event.id, signal)),
   );
-  return sequence;
+  return stored;
 }
 
 /** Stores a delivery; the server stores each id of a destination once. */
@@ -104,7 +113,7 @@ export function publishDelivery(
   event: AlertEvent,
   id: string,
   signal: AbortSignal,
-): Promise<number> {
+): Promise<unknown> {
   return persistently(signal, () =>
     publishOnce(nats, DELIVERIES_STREAM, {
       ...{ subject: deliveriesSubject(destination), id: `${id} ${destination}` },

@@ -50,14 +50,14 @@ export async function ensureWorkQueue(nats: Nats, spec: StreamSpec): Promise<voi
 }
 
 /**
- * Stores a message, unless one with its id was stored within DUPLICATE_WINDOW_MS. Resolves with its sequence, or that of the earlier one. Rejects with
- * NatsUnavailableError if it may not be stored; then repeat it with the same id.
+ * Stores a message, unless one with its id was stored within DUPLICATE_WINDOW_MS. Resolves with its sequence, or with that of the earlier
+ * one and `isRepeated`. Rejects with NatsUnavailableError if it may not be stored; then repeat it with the same id.
  */
 export async function publishOnce(
   nats: Nats,
   stream: string,
   { subject, id, data }: { readonly subject: string; readonly id: string; readonly data: string },
-): Promise<number> {
+): Promise<{ readonly sequence: number; readonly isRepeated: boolean }> {
   const options = {
     msgID: id,
     expect: { streamName: stream },
@@ -67,7 +67,7 @@ export async function publishOnce(
   try {
     const ack = await answered(nats, stream, () => nats.js.publish(subject, data, options));
     // Without a quorum, nats-server 2.10 may acknowledge sequence 0 although nothing is stored.
-    if (ack.seq > 0) return ack.seq;
+    if (ack.seq > 0) return { sequence: ack.seq, isRepeated: ack.duplicate };
   } catch (error) {
     if (!(error instanceof JetStreamApiError) || error.code !== STILL_STORING) throw error;
   }

@@ -2,7 +2,8 @@
 import { Webhook } from 'standardwebhooks';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { AlertEvent } from '../../apps/alerts/event.ts';
+import { AlertEvent, eventId } from '../../apps/alerts/event.ts';
+import { publishEvent } from '../../apps/alerts/logs.ts';
 import { openPushKeys } from '../../apps/alerts/push-keys.ts';
 import { startAlerts, startReceiver } from '../support/alerts-harness.ts';
 import { publish, publishFinal, publishSequel } from '../support/feed-harness.ts';
@@ -178,6 +179,23 @@ test('after a crash, every event arrives, with the id it had', async () => {
     return byId.size >= wanted.length ? [...byId.values()] : undefined;
   });
   expect(events.map(({ data, state }) => `${data.tx_hash} ${state}`).sort()).toEqual(wanted);
+});
+
+test('an event that is found again is sent as it was stored', async () => {
+  const event: AlertEvent = {
+    ...{ id: eventId('an alert', 'a match'), type: 'position', state: 'pending', refers_to: null },
+    ...{ timestamp: new Date().toISOString(), alert: { id: 'an alert', name: 'him' }, data: {} },
+    text: 'now 5% of the portfolio',
+  };
+  const first = {
+    ...{ event, account: 'nobody', about: 'a match', matches: [], destinations: ['first'] },
+    confirm: false,
+  };
+  const again = { ...first, event: { ...event, text: 'now 6%' }, destinations: ['second'] };
+  const { signal } = new AbortController();
+  const stored = await publishEvent(service.nats, first, signal);
+  expect(stored.message).toEqual(first);
+  expect(await publishEvent(service.nats, again, signal)).toEqual(stored);
 });
 
 test('a failed delivery is tried again, 410 disables, and neither holds up another destination', async () => {

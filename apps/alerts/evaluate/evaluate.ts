@@ -219,7 +219,7 @@ async function evaluate(
     for (const message of messages) {
       storing.push(
         publishEvent(nats, message, signal).then((stored) => {
-          evaluator.sent(message, stored);
+          evaluator.sent(stored.message, stored.sequence);
           metrics.events.labels(message.event.state).inc();
         }),
       );

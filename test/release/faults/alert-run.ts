@@ -59,7 +59,7 @@ export async function runAlerts(options: Given & { readonly kills: number }) {
     const traders = await busiest(service);
     const watched = new Set(traders);
     const rules: readonly (readonly [rule: object, wanted: Wanted])[] = [
-      [{ type: 'match', min_usdc: 20 }, ({ taker }) => itself(taker.usdc >= 20_000_000n)],
+      [{ type: 'match', min_usdc: 100 }, ({ taker }) => itself(taker.usdc >= 100_000_000n)],
       [{ type: 'position', traders }, (match) => changedOf(match, watched)],
       [
         { type: 'match', traders, max_price: 60 },
