@@ -50,7 +50,7 @@ const SQL = `
 SELECT ${Row.columns}
 FROM bookings
 WHERE trader IN {traders:Array(FixedString(20))} AND condition_id IN {conditions:Array(FixedString(32))}
-  AND block_number >= {block:UInt64} AND kind = 'fill'
+  AND block_number >= {block:UInt64} AND kind = 'fill' AND tx_hash IN {hashes:Array(FixedString(32))}
 ORDER BY block_number, log_index, rank`;
 
 type Waiting = {
@@ -63,7 +63,7 @@ type Waiting = {
 };
 
 /** A statement has at most so many keys of each kind. */
-const AT_ONCE = 100;
+const AT_ONCE = 200;
 /** Afterwards, a confirmation is sent with what the pending event said. */
 const WAIT_MS_MAX = 600_000;
 
@@ -81,8 +81,9 @@ export class Confirmations {
 
   /** The least sequence in ALERTS of what waits. */
   get oldest(): number | undefined {
-    if (this.#waiting.size === 0) return undefined;
-    return Math.min(...[...this.#waiting].map(({ alerts }) => alerts));
+    let oldest: number | undefined;
+    for (const { alerts } of this.#waiting) oldest = Math.min(oldest ?? alerts, alerts);
+    return oldest;
   }
 
   /**
@@ -99,6 +100,7 @@ export class Confirmations {
       parameters: {
         traders: new Bytes([...new Set(traders)]),
         conditions: new Bytes([...new Set(conditions)]),
+        hashes: new Bytes([...new Set(some.map(({ data }) => data.tx_hash))]),
         block: Math.min(...some.map(({ blockNumber }) => blockNumber)),
       },
       row: Row,

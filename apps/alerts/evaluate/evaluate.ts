@@ -131,11 +131,14 @@ async function confirm(
   waiting: Confirmations,
 ): Promise<void> {
   while (!signal.aborted) {
-    for (const { message, sent } of (await pass.booked?.(waiting, signal)) ?? []) {
-      await publishEvent(nats, message, signal);
-      metrics.events.labels(message.event.state).inc();
-      sent();
-    }
+    const booked = (await pass.booked?.(waiting, signal)) ?? [];
+    await Promise.all(
+      booked.map(async ({ message, sent }) => {
+        await publishEvent(nats, message, signal);
+        metrics.events.labels(message.event.state).inc();
+        sent();
+      }),
+    );
     await delay(BOOKED_POLL_MS, undefined, { signal }).catch(() => undefined);
   }
 }
