@@ -36,7 +36,7 @@ const AT_ONCE_PER_HOST = 32;
 /** Shorter than the time after which the server gives the event to another process. */
 const SLOT_MS_MAX = 5_000;
 /** Events of one destination that are on their way or wait for another attempt. */
-const PENDING_MAX = 512;
+const PENDING_MAX = 64;
 const HOSTS_MAX = 10_000;
 const SWEEP_MS = 5_000;
 const RETRY_MS = 1_000;
