@@ -1,4 +1,4 @@
-/** What is remembered of the matches of the last seconds, by a key such as the market. */
+/** An entry about a recent match. Entries are kept for some seconds, under a key such as the market. */
 type Remembered = { readonly matchId: string; readonly atMs: number };
 
 /** Above so many keys, and twice as many as were left the last time, those without a recent match are removed. */

@@ -2,8 +2,8 @@
  * Delivers the feed to its listeners. A listener is either live (in the index and at the head) or replaying
  * stored events from its cursor. It becomes live between two events, so there is no gap and no duplicate. A
  * replaying listener waits for its socket. A live listener whose client does not read is disconnected at
- * its limit and never slows others. A listener that is told more than FEED says never becomes live: at the head, it waits for the next
- * event and reads it as a stored one.
+ * its limit and never slows others. A listener that also gets positions never becomes live: once it has caught up, it waits
+ * for the next event and reads it from the log.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';

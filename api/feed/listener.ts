@@ -13,7 +13,7 @@ import type { Reading, Start } from './replay.ts';
 const HEARTBEAT_BLOCK = ': heartbeat\n\n';
 const HEARTBEAT = Buffer.from(HEARTBEAT_BLOCK);
 
-/** Says more about the matches among these events that pass the filter: blocks by sequence, which are sent before the matches. */
+/** Returns what to send before each of these matches that passes the filter, as blocks by sequence. */
 export type Tell = (
   events: readonly Offered[],
   filter: Filter,
@@ -99,8 +99,8 @@ export class Listener {
   }
 
   /**
-   * Sends an event with a later sequence if it passes the filter. What was told of it goes first and at once with it: its blocks have
-   * no id, so a client that lost them has not got the event either.
+   * Sends an event with a later sequence if it passes the filter. `told` goes out before it in the same write. It has no id, so a
+   * client that missed it has missed the event, too, and gets both when it resumes.
    */
   offer(event: Offered, told?: string): 'open' | 'cut' {
     if (this.#wants(event)) {

@@ -184,7 +184,7 @@ test('after a crash, every event arrives, with the id it had', async () => {
 test('an event that is found again is sent as it was stored', async () => {
   const event: AlertEvent = {
     ...{ id: eventId('an alert', 'a match'), type: 'position', state: 'pending', refers_to: null },
-    ...{ timestamp: new Date().toISOString(), alert: { id: 'an alert', name: 'him' }, data: {} },
+    ...{ timestamp: '2026-05-01T12:00:00.000Z', alert: { id: 'an alert', name: 'him' }, data: {} },
     text: 'now 5% of the portfolio',
   };
   const first = {

@@ -11,6 +11,7 @@ import { type Block, Client } from '../support/raw-client.ts';
 import { fill, hash, match } from '../unit/feed-matches.ts';
 
 const MARKET = 0;
+const NOW_MS = Date.parse('2026-05-01T12:00:00Z');
 const HOUR_SECONDS = 3_600;
 /** It is also the number of its transaction. */
 const BOOKED_BLOCK = 50;
@@ -40,7 +41,7 @@ function trade(trader: string, taken: Partial<FeedFill>): FeedMatch {
   numbers += 1;
   const taker = fill(1, { ...taken, trader: { ...fill(1).trader, address: trader as never } });
   const conditionId = `0x${conditionOf(MARKET)}` as const;
-  return match(numbers, { taker, conditionId, detectedAtMs: Date.now() });
+  return match(numbers, { taker, conditionId, detectedAtMs: NOW_MS });
 }
 
 const show = (one: FeedMatch) => publish(service.stores.nats.nats, 'FEED', [one]);
@@ -74,7 +75,7 @@ async function holder(number: number): Promise<string> {
       isTaker: true,
     } as const),
     ...({ side: 'BUY', outcome: 0, shares: 20_000_000n, usdc: 8_000_000n } as const),
-    ...{ fee: 0n, pnl: 0n, cost: 0n, time: Math.floor(Date.now() / 1_000) - HOUR_SECONDS },
+    ...{ fee: 0n, pnl: 0n, cost: 0n, time: NOW_MS / 1_000 - HOUR_SECONDS },
   };
   await insertBookings(service.stores.clickhouse.client, [booking], number);
   return trader;
@@ -151,7 +152,7 @@ describe('positions=true', () => {
     const later = trade(trader, buy(5_000_000n));
     const booked = match(BOOKED_BLOCK, {
       ...{ taker: { ...lost.taker, orderHash: hash(99), ...buy(20_000_000n) } },
-      ...{ conditionId: lost.conditionId, detectedAtMs: Date.now() - HOUR_SECONDS * 1_000 },
+      ...{ conditionId: lost.conditionId, detectedAtMs: NOW_MS - HOUR_SECONDS * 1_000 },
     });
     await show(lost);
     const { nats } = service.stores.nats;
